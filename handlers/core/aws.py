@@ -1,0 +1,244 @@
+"""Clients of AWS services, and their errors turned into ours.
+
+One client per service and process, made at the first use and not at import: the state machine builder imports the
+handlers without credentials or a Region. A client's timeouts stay far below a Lambda's, because botocore's defaults
+(60 s, https://docs.aws.amazon.com/botocore/latest/reference/config.html) outlast a lease.
+"""
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, TypeVar
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from handlers.core.errors import AccessDenied, AwsFailure, StoreMissing, StoreRefused, StoreUnavailable, Throttled
+
+CONNECT_SECONDS = 2
+READ_SECONDS = 10
+TRIES = 4
+"""Calls in all that botocore makes for one of ours (standard mode, with jittered backoff)."""
+
+_CONFLICT_TRIES = 6
+_BACKOFF_BASE_SECONDS = 0.05
+
+_THROTTLED = frozenset(
+    {
+        "EC2ThrottledException",
+        "ExecutionLimitExceeded",
+        "KMSThrottlingException",
+        "KmsThrottlingException",
+        "LimitExceededException",
+        "ProvisionedThroughputExceededException",
+        "ReplicatedWriteConflictException",
+        "RequestLimitExceeded",
+        "ServiceQuotaExceededException",
+        "SlowDown",
+        "ThrottledException",
+        "Throttling",
+        "ThrottlingError",
+        "ThrottlingException",
+        "TooManyRequestsException",
+    }
+)
+_UNAVAILABLE = frozenset(
+    {
+        "500",
+        "503",
+        "CodeArtifactUserPendingException",
+        "ConflictException",
+        "DependencyTimeoutException",
+        "DurableExecutionAlreadyStartedException",
+        "EC2UnexpectedException",
+        "EFSIOException",
+        "EFSMountConnectivityException",
+        "EFSMountTimeoutException",
+        "ENILimitReachedException",
+        "ENINotReadyException",
+        "IdempotentParameterMismatchException",
+        "InternalError",
+        "InternalErrorException",
+        "InternalFailure",
+        "InternalServerError",
+        "InternalServerException",
+        "ItemCollectionSizeLimitExceededException",
+        "KMSInternalException",
+        "KeyUnavailableException",
+        "OperationAborted",
+        "RecursiveInvocationException",
+        "RequestTimeout",
+        "ResourceConflictException",
+        "ResourceNotReadyException",
+        "S3FilesMountConnectivityException",
+        "S3FilesMountTimeoutException",
+        "ServiceException",
+        "ServiceUnavailable",
+        "SnapStartException",
+        "SnapStartNotReadyException",
+        "SnapStartRegenerationFailureException",
+        "SnapStartTimeoutException",
+        "StateMachineDeleting",
+        "SubnetIPAddressLimitReachedException",
+        "TransactionCanceledException",
+        "TransactionConflictException",
+        "TransactionInProgressException",
+    }
+)
+_DENIED = frozenset(
+    {
+        "403",
+        "AccessDenied",
+        "AccessDeniedException",
+        "AllAccessDisabled",
+        "EC2AccessDeniedException",
+        "EFSMountFailureException",
+        "ExpiredTokenException",
+        "InvalidClientTokenId",
+        "InvalidSecurityGroupIDException",
+        "InvalidSubnetIDException",
+        "KMSAccessDeniedException",
+        "KmsAccessDeniedException",
+        "NotAuthorizedException",
+        "S3FilesMountFailureException",
+        "UnrecognizedClientException",
+    }
+)
+_MISSING = frozenset(
+    {
+        "404",
+        "NoSuchBucket",
+        "NoSuchKey",
+        "NoSuchUpload",
+        "NoSuchVersion",
+        "NotFoundException",
+        "KMSNotFoundException",
+        "ResourceNotFoundException",
+        "StateMachineDoesNotExist",
+        "TableNotFoundException",
+        "UserNotFoundException",
+    }
+)
+
+_REFUSED = frozenset(
+    {
+        "CodeArtifactUserDeletedException",
+        "CodeArtifactUserFailedException",
+        "ConditionalCheckFailedException",
+        "DisabledException",
+        "DryRunOperationException",
+        "ExecutionAlreadyExists",
+        "InvalidArn",
+        "InvalidExecutionInput",
+        "InvalidGrantTokenException",
+        "InvalidKeyUsageException",
+        "InvalidName",
+        "InvalidParameterException",
+        "InvalidParameterValueException",
+        "InvalidRequestContentException",
+        "InvalidRuntimeException",
+        "InvalidZipFileException",
+        "KMSDisabledException",
+        "KMSInvalidStateException",
+        "KmsInvalidStateException",
+        "MethodNotAllowed",
+        "ModeNotSupportedException",
+        "NoPublishedVersionException",
+        "OperationNotEnabledException",
+        "RequestTooLargeException",
+        "RuntimeAliasDeletedException",
+        "RuntimeVersionDeletedException",
+        "SerializedRequestEntityTooLargeException",
+        "UnsupportedMediaTypeException",
+        "ValidationException",
+    }
+)
+
+_Answer = TypeVar("_Answer")
+
+
+@cache
+def client(service: str, *, read_seconds: float = READ_SECONDS, tries: int = TRIES) -> Any:
+    """The process's client of a service, with bounded timeouts and tries."""
+    config = Config(
+        connect_timeout=CONNECT_SECONDS,
+        read_timeout=read_seconds,
+        retries={"mode": "standard", "total_max_attempts": tries},
+    )
+    make: Callable[..., Any] = boto3.client
+    return make(service, config=config)
+
+
+def error_code(error: ClientError) -> str:
+    """The service's code of an error, or "Unknown"."""
+    return str(error.response.get("Error", {}).get("Code", "Unknown"))
+
+
+def translate(operation: str, error: ClientError | BotoCoreError) -> AwsFailure:
+    """Our error for a foreign one: the code crosses, the message (which may hold a key or a user name) does not."""
+    if isinstance(error, BotoCoreError):
+        return StoreUnavailable(operation, type(error).__name__)
+    status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400))
+    return failure(operation, error_code(error), status=status)
+
+
+def failure(operation: str, code: str, *, status: int = 400) -> AwsFailure:
+    """Our error for an AWS error code; for an unnamed one the HTTP status tells whom the service blames."""
+    for codes, ours in (
+        (_THROTTLED, Throttled),
+        (_UNAVAILABLE, StoreUnavailable),
+        (_DENIED, AccessDenied),
+        (_MISSING, StoreMissing),
+        (_REFUSED, StoreRefused),
+    ):
+        if code in codes:
+            return ours(operation, code)
+    return StoreUnavailable(operation, code) if status >= 500 else StoreRefused(operation, code)
+
+
+@contextmanager
+def our_errors(operation: str) -> Iterator[None]:
+    """Turn what botocore raises inside the block into ours, without the foreign message and traceback."""
+    try:
+        yield
+    except (ClientError, BotoCoreError) as error:
+        raise translate(operation, error) from None
+
+
+def through_conflicts(call: Callable[[], _Answer], *, is_conflict: Callable[[ClientError], bool]) -> _Answer:
+    """Repeat a call while another transaction holds its item, with jittered backoff.
+
+    botocore does not retry TransactionConflictException (https://docs.aws.amazon.com/amazondynamodb/latest/
+    developerguide/transaction-apis.html#transaction-conflict-handling), and it never means a lost condition.
+    """
+    for attempt in range(1, _CONFLICT_TRIES):
+        try:
+            return call()
+        except ClientError as error:
+            if not is_conflict(error):
+                raise
+        back_off(attempt)
+    return call()
+
+
+def back_off(attempt: int) -> None:
+    """Sleep before call number attempt + 1: full jitter, twice as long each time.
+
+    https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/
+    """
+    time.sleep(random.uniform(0, _BACKOFF_BASE_SECONDS * 2**attempt))  # noqa: S311 (jitter, not a secret)
+
+
+def cancellation_codes(error: ClientError) -> tuple[str, ...]:
+    """The reason of each action of a cancelled transaction, in its order; "None" where it was not the cause."""
+    return tuple(str(reason.get("Code", "None")) for reason in cancellation_reasons(error))
+
+
+def cancellation_reasons(error: ClientError) -> Sequence[Mapping[str, Any]]:
+    """The reason of each action of a cancelled transaction, in its order; the old item is under "Item"."""
+    response: Mapping[str, Any] = error.response
+    reasons: Sequence[Mapping[str, Any]] = response.get("CancellationReasons", ())
+    return reasons

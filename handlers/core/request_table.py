@@ -1,0 +1,280 @@
+"""Reads the request table, and runs the transitions that belong to Lambdas."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from handlers.core import aws
+from handlers.core.record import Record, from_item, to_value
+from handlers.core.states import GUARD_PREFIX, REQUEST_PREFIX
+from handlers.core.transitions import Guard, Rendered, Transition, render, render_guard
+
+_CONDITION_FAILED = "ConditionalCheckFailed"
+_BUSY = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
+
+
+class ConditionFailed(Exception):  # noqa: N818 (it is an answer, not a mistake)
+    """A transition's condition did not hold, and the write was not an earlier one of the same writer."""
+
+    def __init__(self, record: Record | None, guard: Mapping[str, Any] | None = None) -> None:
+        self.record = record
+        """The record as it was; None if there is none."""
+        self.guard = guard
+        """The guard item that refused; None if it did not."""
+        super().__init__("condition failed")
+
+
+class TransactionRefused(Exception):  # noqa: N818 (it is an answer, not a mistake)
+    """A transaction did not go through for a reason that is not its condition; a smaller one may."""
+
+    def __init__(self, operation: str, code: str) -> None:
+        self.operation = operation
+        self.code = code
+        super().__init__(code)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTable:
+    """The table `deletions`: one item a request, one guard item a user."""
+
+    name: str
+
+    def read(self, deletion_request_id: str) -> Record | None:
+        """The record by a consistent read; None if there is none."""
+        with aws.our_errors("GetItem"):
+            answer = aws.client("dynamodb").get_item(
+                TableName=self.name, Key=request_key(deletion_request_id), ConsistentRead=True
+            )
+        return Record.of(answer["Item"]) if "Item" in answer else None
+
+    def read_guard(self, subject: str) -> Mapping[str, Any]:
+        """The user's guard item by a consistent read; empty if there is none."""
+        with aws.our_errors("GetItem"):
+            answer = aws.client("dynamodb").get_item(TableName=self.name, Key=guard_key(subject), ConsistentRead=True)
+        return from_item(answer.get("Item", {}))
+
+    def update(
+        self,
+        transition: Transition,
+        deletion_request_id: str,
+        values: Mapping[str, object],
+        *,
+        step: str | None = None,
+        each: Iterable[str] = (),
+    ) -> Record:
+        """Run a transition that changes the request alone; the record as it is afterwards.
+
+        Raises:
+            ConditionFailed: with the record that refused it.
+        """
+        rendered = render(transition, step=step, each=each)
+        request = {
+            **expressions(self.name, request_key(deletion_request_id), rendered, values),
+            "ReturnValues": "ALL_NEW",
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+        with aws.our_errors("UpdateItem"):
+            try:
+                answer = aws.through_conflicts(
+                    lambda: aws.client("dynamodb").update_item(**request),
+                    is_conflict=lambda error: aws.error_code(error) == "TransactionConflictException",
+                )
+            except ClientError as error:
+                if aws.error_code(error) != "ConditionalCheckFailedException":
+                    raise
+                refused: Mapping[str, Any] = error.response
+                return _own_or_failed(transition, values, step, refused.get("Item"))
+        return Record.of(answer["Attributes"])
+
+    def update_with_guard(
+        self,
+        transition: Transition,
+        deletion_request_id: str,
+        subject: str,
+        values: Mapping[str, object],
+        *,
+        each: Iterable[str] = (),
+        put: Mapping[str, object] | None = None,
+    ) -> None:
+        """Run a transition that changes the request and the user's guard together.
+
+        Args:
+            transition: one that has a guard.
+            deletion_request_id: the request.
+            subject: the guard's user.
+            values: parameters of both sides.
+            each: step names for the ``each_*`` expressions.
+            put: the whole new record, for the transition that makes it.
+
+        Raises:
+            ConditionFailed: with the record or the guard that refused it.
+        """
+        if transition.guard is None:
+            raise TypeError(f"{transition.name} has no guard")
+        request = _request_side(self.name, transition, deletion_request_id, values, each, put)
+        guard = _guard_side(self.name, transition.guard, subject, values)
+        try:
+            aws.through_conflicts(lambda: _transact([request, guard]), is_conflict=_is_busy)
+        except ClientError as error:
+            reasons = _failed_conditions(error)
+            if reasons[0].get("Code") == _CONDITION_FAILED:
+                _own_or_failed(transition, values, None, reasons[0].get("Item"))
+                return
+            raise ConditionFailed(None, from_item(reasons[1].get("Item", {}))) from None
+
+    def update_and_delete(
+        self,
+        transition: Transition,
+        deletion_request_id: str,
+        values: Mapping[str, object],
+        deletes: Sequence[Mapping[str, Any]],
+        *,
+        step: str,
+    ) -> None:
+        """Run a transition together with deletes of items: they happen only if the transition does.
+
+        Args:
+            transition: a fenced one.
+            deletion_request_id: the request.
+            values: the transition's parameters.
+            deletes: up to 99 of ``{"TableName": ..., "Key": {...}}``.
+            step: the step at hand.
+
+        Raises:
+            ConditionFailed: the fence is lost; nothing was deleted.
+            TransactionRefused: too large, throttled or in conflict; nothing was deleted.
+        """
+        rendered = render(transition, step=step)
+        update = {
+            "Update": {
+                **expressions(self.name, request_key(deletion_request_id), rendered, values),
+                "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+            }
+        }
+        try:
+            _transact([update, *({"Delete": dict(delete)} for delete in deletes)])
+        except ClientError as error:
+            if _is_busy(error) or aws.error_code(error) == "ValidationException":
+                raise TransactionRefused(_TRANSACT, _reason(error)) from None
+            _own_or_failed(transition, values, step, _failed_conditions(error)[0].get("Item"))
+
+
+def request_key(deletion_request_id: str) -> dict[str, Any]:
+    """The key of a request's item."""
+    return {"pk": {"S": f"{REQUEST_PREFIX}{deletion_request_id}"}}
+
+
+def guard_key(subject: str) -> dict[str, Any]:
+    """The key of a user's guard item."""
+    return {"pk": {"S": f"{GUARD_PREFIX}{subject}"}}
+
+
+def expressions(table: str, key: Mapping[str, Any], rendered: Rendered, values: Mapping[str, object]) -> dict[str, Any]:
+    """The request of a write, as UpdateItem and the Update action of a transaction take it.
+
+    Raises:
+        KeyError: a parameter of the transition is missing.
+    """
+    given = {f":{name}": to_value(values[name]) for name in sorted(rendered.parameters)}
+    return {
+        "TableName": table,
+        "Key": dict(key),
+        "ConditionExpression": rendered.condition,
+        "UpdateExpression": rendered.update,
+        "ExpressionAttributeNames": dict(rendered.names),
+        "ExpressionAttributeValues": {**rendered.constants, **given},
+    }
+
+
+def is_mine(
+    transition: Transition, values: Mapping[str, object], step: str | None, attributes: Mapping[str, Any]
+) -> bool:
+    """Whether the record shows that this very write was applied before (its response was lost)."""
+    return bool(transition.mine) and all(
+        _at(attributes, path.replace("#step", step or "")) == _expected(expected, values)
+        for path, expected in transition.mine.items()
+    )
+
+
+def _expected(expected: str, values: Mapping[str, object]) -> object:
+    return expected.removeprefix(":") if expected.startswith(":") else values[expected]
+
+
+def _at(attributes: Mapping[str, Any], path: str) -> object:
+    found: Any = attributes
+    for name in path.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
+
+
+def _own_or_failed(
+    transition: Transition, values: Mapping[str, object], step: str | None, item: Mapping[str, Any] | None
+) -> Record:
+    record = Record.of(item) if item else None
+    if record is not None and is_mine(transition, values, step, record.attributes):
+        return record
+    raise ConditionFailed(record) from None
+
+
+def _request_side(
+    table: str,
+    transition: Transition,
+    deletion_request_id: str,
+    values: Mapping[str, object],
+    each: Iterable[str],
+    put: Mapping[str, object] | None,
+) -> dict[str, Any]:
+    rendered = render(transition, each=each)
+    key = request_key(deletion_request_id)
+    if put is None:
+        write = {"Update": expressions(table, key, rendered, values)}
+    else:
+        item = {**key, **{name: to_value(value) for name, value in put.items()}}
+        write = {
+            "Put": {
+                "TableName": table,
+                "Item": item,
+                "ConditionExpression": rendered.condition,
+                "ExpressionAttributeNames": dict(rendered.names),
+            }
+        }
+    for action in write.values():
+        action["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
+    return write
+
+
+def _guard_side(table: str, guard: Guard, subject: str, values: Mapping[str, object]) -> dict[str, Any]:
+    update = expressions(table, guard_key(subject), render_guard(guard), values)
+    return {"Update": {**update, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}}
+
+
+_TRANSACT = "TransactWriteItems"
+
+
+def _transact(actions: Sequence[Mapping[str, Any]]) -> None:
+    try:
+        aws.client("dynamodb").transact_write_items(TransactItems=list(actions))
+    except BotoCoreError as error:
+        raise aws.translate(_TRANSACT, error) from None
+
+
+def _is_busy(error: ClientError) -> bool:
+    """Whether a transaction went under to others' traffic; a lost condition never is."""
+    if aws.error_code(error) == "TransactionInProgressException":
+        return True
+    codes = set(aws.cancellation_codes(error))
+    return _CONDITION_FAILED not in codes and bool(codes & _BUSY)
+
+
+def _reason(error: ClientError) -> str:
+    busy = [code for code in aws.cancellation_codes(error) if code in _BUSY]
+    return busy[0] if busy else aws.error_code(error)
+
+
+def _failed_conditions(error: ClientError) -> Sequence[Mapping[str, Any]]:
+    """The reasons of a transaction that a condition refused; any other failure is raised as ours."""
+    if _CONDITION_FAILED in aws.cancellation_codes(error):
+        return aws.cancellation_reasons(error)
+    raise aws.translate(_TRANSACT, error) from None

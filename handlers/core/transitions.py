@@ -1,0 +1,569 @@
+"""Every write to the request table, as data. Nothing else in the project writes it.
+
+The state machine builder renders the transitions with ``runs_in=GRAPH`` into the definition (direct
+``dynamodb:updateItem`` tasks); handlers/core/store.py runs the others. One source for both.
+
+Notation of an expression: ``#name`` is an attribute, ``#step`` the step at hand, ``:UPPER`` the word itself (a
+status), ``:n0`` and ``:n1`` numbers, ``:empty`` an empty map, ``:yes`` true, and any other ``:name`` a parameter whose
+type is in PARAMETERS. ``{}`` in an ``each_*`` expression stands for each of the steps that the caller names.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from handlers.core.states import VERIFY_STEP, Status, StepKind
+
+PARAMETERS: Mapping[str, str] = {
+    "attempt": "N",
+    "attempt_base": "N",
+    "batch": "M",
+    "definition": "S",
+    "deleted": "M",
+    "due_at": "N",
+    "error": "M",
+    "failures": "N",
+    "fence": "N",
+    "fence_after": "N",
+    "id": "S",
+    "me": "S",
+    "now": "N",
+    "owner": "S",
+    "receipt": "S",
+    "rounds": "N",
+    "seq": "N",
+    "seq_before": "N",
+    "status": "S",
+    "step_dead": "N",
+    "subject": "S",
+    "undo_dead": "N",
+}
+"""Parameter -> DynamoDB type. Times are epoch seconds."""
+
+_CONSTANTS: Mapping[str, Mapping[str, object]] = {
+    "n0": {"N": "0"},
+    "n1": {"N": "1"},
+    "empty": {"M": {}},
+    "yes": {"BOOL": True},
+}
+_NAME = re.compile(r"#([A-Za-z_][A-Za-z0-9_]*)")
+_VALUE = re.compile(r":([A-Za-z_][A-Za-z0-9_]*)")
+
+
+class RunsIn(StrEnum):
+    """Who makes the write."""
+
+    GRAPH = "graph"
+    LAMBDA = "lambda"
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One condition with its reason."""
+
+    text: str
+    """A DynamoDB condition in the module's notation."""
+    reason: str
+    """What goes wrong without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """At least one of the alternatives holds; each alternative is a list of clauses that all hold."""
+
+    alternatives: tuple[tuple[Clause, ...], ...]
+
+
+Condition = tuple[Clause | AnyOf, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """The second item of the transaction: the user's guard, which changes together with the request."""
+
+    condition: Condition
+    set: tuple[str, ...] = ()
+    remove: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition:
+    """One conditional write to a request."""
+
+    name: str
+    """The standard word for it; the same in code, docs and runbook."""
+    moves: tuple[tuple[Status | None, Status], ...]
+    """Each (from, to) that it may make; None: the record does not exist yet."""
+    runs_in: RunsIn
+    condition: Condition
+    """All of them must hold."""
+    set: tuple[str, ...] = ()
+    """Absolute values; only fence, failures and invocations count up in place."""
+    remove: tuple[str, ...] = ()
+    each_condition: tuple[str, ...] = ()
+    each_set: tuple[str, ...] = ()
+    each_remove: tuple[str, ...] = ()
+    mine: Mapping[str, str] = field(default_factory=dict)
+    """Path in the record -> parameter (or :WORD) that it equals once this same write was applied. Empty: the condition
+    still holds after the write, so repeating it is harmless."""
+    guard: Guard | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendered:
+    """A transition's expressions for one caller, ready for either carrier."""
+
+    condition: str
+    update: str
+    names: Mapping[str, str]
+    constants: Mapping[str, Mapping[str, object]]
+    """``:name`` -> typed value, for the words and numbers that are always the same."""
+    parameters: frozenset[str]
+    """What the caller must give, without the colon."""
+
+
+def render(transition: Transition, *, step: str | None = None, each: Iterable[str] = ()) -> Rendered:
+    """Write out the request side of a transition.
+
+    Args:
+        transition: which write.
+        step: the step at hand, for ``#step``.
+        each: step names for the ``each_*`` expressions.
+    """
+    aliases = {f"e{number}": name for number, name in enumerate(each)}
+    condition = _both(
+        _conjunction(transition.condition), *_spread(transition.each_condition, aliases, joined_by=" AND ")
+    )
+    sets = [*transition.set, *_spread(transition.each_set, aliases)]
+    removes = [*transition.remove, *_spread(transition.each_remove, aliases)]
+    return _rendered(condition, sets, removes, aliases, step)
+
+
+def render_guard(guard: Guard) -> Rendered:
+    """Write out the guard side of a transition."""
+    return _rendered(_conjunction(guard.condition), list(guard.set), list(guard.remove), {}, None)
+
+
+def typed(name: str, value: object) -> Mapping[str, object]:
+    """A parameter's value in DynamoDB's typed form, for scalars: N as text, S as it is.
+
+    Raises:
+        KeyError: the name is no scalar parameter.
+    """
+    kind = PARAMETERS[name]
+    if kind not in {"N", "S"}:
+        raise KeyError(name)
+    return {kind: str(value)}
+
+
+def _rendered(
+    condition: str, sets: list[str], removes: list[str], aliases: Mapping[str, str], step: str | None
+) -> Rendered:
+    update = " ".join(
+        part
+        for part in (f"SET {', '.join(sets)}" if sets else "", f"REMOVE {', '.join(removes)}" if removes else "")
+        if part
+    )
+    text = f"{condition} {update}"
+    fixed = {**aliases, "verify": VERIFY_STEP, **({"step": step} if step else {})}
+    names = {f"#{name}": fixed.get(name, name) for name in sorted(set(_NAME.findall(text)))}
+    used = set(_VALUE.findall(text))
+    parameters = frozenset(used & PARAMETERS.keys())
+    constants = {f":{word}": _CONSTANTS.get(word, {"S": word}) for word in sorted(used - parameters)}
+    return Rendered(condition=condition, update=update, names=names, constants=constants, parameters=parameters)
+
+
+def _conjunction(condition: Condition) -> str:
+    return _both(*(_one(part) for part in condition))
+
+
+def _both(*parts: str) -> str:
+    return " AND ".join(part for part in parts if part)
+
+
+def _one(part: Clause | AnyOf) -> str:
+    if isinstance(part, Clause):
+        return part.text
+    return "(" + " OR ".join(f"({_conjunction(alternative)})" for alternative in part.alternatives) + ")"
+
+
+def _spread(templates: tuple[str, ...], aliases: Mapping[str, str], joined_by: str = "") -> list[str]:
+    lines = [template.replace("{}", f"#{alias}") for template in templates for alias in aliases]
+    return [joined_by.join(lines)] if joined_by and lines else lines
+
+
+# -- clauses that repeat have one name
+
+PROCESSING = Clause("#status = :PROCESSING", "whoever left PROCESSING is finished with this attempt")
+OWNED = Clause("#owner = :me", "only the execution that claimed the request goes on with it")
+FENCED = Clause("#fence = :fence", "an older invocation is fenced out by whoever began later")
+RUNNING = Clause("#steps.#step.#status = :RUNNING", "a step that is DONE or being undone writes nothing more")
+DUE = Clause("#due_at <= :now", "nobody starts before somebody must look")
+STARTABLE = Clause("#status IN (:SCHEDULED, :RETRYABLE)", "only what waits can be started")
+SAME_ATTEMPT = Clause("#attempt = :attempt", "two starters that read the same attempt start one execution")
+SAME_BASE = Clause("#attempt_base = :attempt_base", "a late copy must not spend the budget that a redrive renewed")
+NO_PIVOT = Clause("attribute_not_exists(#pivot_at)", "after the pivot there is no way back")
+GUARD_IS_OURS = Clause("#active_request = :id", "the guard belongs to the open request")
+
+_LEAVE = "#fence = #fence + :n1"
+_PERSONAL = ("#user_id", "#identifiers", "#identity")
+
+ACCEPT = Transition(
+    name="accept",
+    moves=((None, Status.SCHEDULED),),
+    runs_in=RunsIn.LAMBDA,
+    condition=(Clause("attribute_not_exists(#pk)", "a repeated request must not reset the one under way"),),
+    mine={"subject": "subject"},
+    guard=Guard(
+        condition=(Clause("attribute_not_exists(#active_request)", "one open request per user"),),
+        set=("#active_request = :id",),
+    ),
+)
+
+DISPATCH = Transition(
+    name="dispatch",
+    moves=((Status.SCHEDULED, Status.SCHEDULED), (Status.RETRYABLE, Status.RETRYABLE)),
+    runs_in=RunsIn.LAMBDA,
+    condition=(STARTABLE, DUE, SAME_ATTEMPT, SAME_BASE),
+    set=("#attempt = :attempt + :n1", "#due_at = :due_at"),
+)
+
+EXHAUST = Transition(
+    name="exhaust",
+    moves=((Status.SCHEDULED, Status.FAILED), (Status.RETRYABLE, Status.FAILED)),
+    runs_in=RunsIn.LAMBDA,
+    condition=(STARTABLE, DUE, SAME_ATTEMPT, SAME_BASE),
+    set=("#status = :FAILED", "#last_error = :error"),
+    remove=("#due_at",),
+    mine={"status": ":FAILED", "attempt": "attempt"},
+)
+
+CLAIM = Transition(
+    name="claim",
+    moves=(
+        (Status.SCHEDULED, Status.PROCESSING),
+        (Status.RETRYABLE, Status.PROCESSING),
+        (Status.PROCESSING, Status.PROCESSING),
+    ),
+    runs_in=RunsIn.GRAPH,
+    condition=(
+        AnyOf(
+            (
+                (
+                    STARTABLE,
+                    Clause("#attempt = :attempt", "an execution of an earlier dispatch comes too late"),
+                    Clause("#claimed < :attempt", "an attempt that already ended must not rise again"),
+                    Clause("#grace_ends_at <= :now", "within the grace period nothing is deleted, whoever starts it"),
+                ),
+                (
+                    PROCESSING,
+                    Clause("#owner = :me", "a claim whose response was lost is still mine"),
+                ),
+            )
+        ),
+    ),
+    set=(
+        "#status = :PROCESSING",
+        "#owner = :me",
+        "#claimed = :attempt",
+        _LEAVE,
+        "#seq = :n0",
+        "#due_at = :due_at",
+        "#definition = :definition",
+    ),
+    each_set=("#steps.{} = if_not_exists(#steps.{}, :empty)",),
+)
+
+_BEGIN_CONDITION: Condition = (
+    PROCESSING,
+    OWNED,
+    Clause("#undoing <> #attempt", "once compensation began in this attempt, no step may begin in it"),
+    AnyOf(
+        (
+            (Clause("attribute_not_exists(#steps.#step.#status)", "a step that never began may begin"),),
+            (Clause("#steps.#step.#status <> :DONE", "a DONE step deletes nothing more"),),
+        )
+    ),
+    AnyOf(
+        (
+            (Clause("attribute_not_exists(#steps.#step.#undo_begun_at)", "nothing is being undone"),),
+            (Clause("#steps.#step.#undo_begun_at <= :undo_dead", "the undo's Lambda must be dead by now"),),
+        )
+    ),
+)
+_BEGIN_SET = (
+    "#fence = #fence + :n1",
+    "#seq = :n0",
+    "#due_at = :due_at",
+    "#steps.#step.#status = :RUNNING",
+    "#steps.#step.#begun_at = :now",
+    "#steps.#step.#first_begun_at = if_not_exists(#steps.#step.#first_begun_at, :now)",
+    "#steps.#step.#invocations = if_not_exists(#steps.#step.#invocations, :n0) + :n1",
+    "#steps.#step.#deleted = if_not_exists(#steps.#step.#deleted, :empty)",
+)
+_SAME_STATUS = ((Status.PROCESSING, Status.PROCESSING),)
+
+
+def _begin(name: str, *also: str, remove: tuple[str, ...] = ()) -> Transition:
+    return Transition(
+        name=name,
+        moves=_SAME_STATUS,
+        runs_in=RunsIn.LAMBDA,
+        condition=_BEGIN_CONDITION,
+        set=(*_BEGIN_SET, *also),
+        remove=remove,
+    )
+
+
+_PIVOT = "#pivot_at = if_not_exists(#pivot_at, :now)"
+BEGIN_COMPENSATABLE = _begin("begin compensatable step", "#touched_at = if_not_exists(#touched_at, :now)")
+BEGIN_FORWARD = _begin("begin forward step", _PIVOT)
+BEGIN_ERASING = _begin("begin erasing step", _PIVOT, remove=("#steps.#verify.#status",))
+BEGIN_VERIFY = _begin("begin verification")
+
+
+def begin(kind: StepKind, *, erases: bool) -> Transition:
+    """The begin that fits a step: each kind leaves its own mark for the way back."""
+    if kind is StepKind.COMPENSATABLE:
+        return BEGIN_COMPENSATABLE
+    return BEGIN_ERASING if erases else BEGIN_FORWARD
+
+
+PROGRESS = Transition(
+    name="progress",
+    moves=_SAME_STATUS,
+    runs_in=RunsIn.LAMBDA,
+    condition=(
+        FENCED,
+        Clause("#seq = :seq_before", "a copy of an older progress that lands late must not set the counts back"),
+        RUNNING,
+    ),
+    set=(
+        "#seq = :seq",
+        "#due_at = :due_at",
+        "#steps.#step.#deleted = :deleted",
+        "#steps.#step.#batch = :batch",
+    ),
+    # The counts tell a repeated progress from another one after an answer that never came.
+    mine={"fence": "fence", "seq": "seq", "steps.#step.deleted": "deleted"},
+)
+
+FINISH = Transition(
+    name="finish",
+    moves=_SAME_STATUS,
+    runs_in=RunsIn.LAMBDA,
+    condition=(FENCED, RUNNING),
+    set=(
+        "#steps.#step.#status = :DONE",
+        "#steps.#step.#deleted = :deleted",
+        "#steps.#step.#done_at = :now",
+        "#fence = :fence_after",
+        "#seq = :n0",
+        "#due_at = :due_at",
+    ),
+    remove=("#steps.#step.#batch",),
+    mine={"fence": "fence_after", "steps.#step.status": ":DONE"},
+)
+
+REOPEN = Transition(
+    name="reopen",
+    moves=_SAME_STATUS,
+    runs_in=RunsIn.LAMBDA,
+    condition=(PROCESSING, FENCED),
+    set=("#steps.#step.#rounds = :rounds", "#fence = :fence_after", "#seq = :n0", "#due_at = :due_at"),
+    remove=("#steps.#step.#status",),
+    each_remove=("#steps.{}.#status",),
+    mine={"fence": "fence_after", "steps.#step.rounds": "rounds"},
+)
+
+COMPLETE = Transition(
+    name="complete",
+    moves=((Status.PROCESSING, Status.COMPLETED),),
+    runs_in=RunsIn.LAMBDA,
+    condition=(PROCESSING, OWNED),
+    each_condition=("#steps.{}.#status = :DONE",),
+    set=(
+        "#status = :COMPLETED",
+        "#completed_at = :now",
+        "#completed_by = :me",
+        "#receipt = :receipt",
+        _LEAVE,
+    ),
+    remove=(*_PERSONAL, "#owner", "#due_at"),
+    each_remove=("#steps.{}.#batch",),
+    mine={"completed_by": "me"},
+    guard=Guard(
+        condition=(GUARD_IS_OURS,),
+        set=("#completed_request = :id", "#completed_at = :now"),
+        remove=("#active_request",),
+    ),
+)
+
+
+def _mark(name: str, to: Status, *also: str, remove: tuple[str, ...] = ()) -> Transition:
+    return Transition(
+        name=name,
+        moves=((Status.PROCESSING, to),),
+        runs_in=RunsIn.GRAPH,
+        condition=(PROCESSING, OWNED),
+        set=(f"#status = :{to}", _LEAVE, *also),
+        remove=("#owner", *remove),
+    )
+
+
+_ERROR = "#last_error = :error"
+MARK_RETRYABLE = _mark("mark retryable", Status.RETRYABLE, "#failures = #failures + :n1", "#due_at = :due_at", _ERROR)
+MARK_FAILED = _mark("mark failed", Status.FAILED, _ERROR, remove=("#due_at",))
+MARK_HELD = _mark("mark held", Status.HELD, _ERROR, remove=("#due_at",))
+REQUEUE = _mark("requeue", Status.RETRYABLE, "#due_at = :due_at")
+POSTPONE = _mark("postpone", Status.RETRYABLE, "#attempt_base = #attempt", "#due_at = :due_at")
+
+MARK_CANCELLED = Transition(
+    name="mark cancelled",
+    moves=((Status.PROCESSING, Status.CANCELLED),),
+    runs_in=RunsIn.LAMBDA,
+    condition=(
+        PROCESSING,
+        OWNED,
+        Clause("#cancel_requested = :yes", "nobody cancels what nobody asked to cancel"),
+        NO_PIVOT,
+    ),
+    set=("#status = :CANCELLED", "#cancelled_at = :now", "#cancelled_by = :me", _LEAVE),
+    remove=(*_PERSONAL, "#owner", "#due_at"),
+    mine={"cancelled_by": "me"},
+    guard=Guard(condition=(GUARD_IS_OURS,), remove=("#active_request",)),
+)
+
+UNDO_BEGIN = Transition(
+    name="begin undo",
+    moves=_SAME_STATUS,
+    runs_in=RunsIn.GRAPH,
+    condition=(PROCESSING, OWNED, NO_PIVOT),
+    set=(
+        "#undoing = :attempt",
+        "#steps.#step.#status = :UNDOING",
+        _LEAVE,
+        "#due_at = :due_at",
+    ),
+)
+
+UNDO_CALL = Transition(
+    name="call undo",
+    moves=_SAME_STATUS,
+    runs_in=RunsIn.LAMBDA,
+    condition=(
+        PROCESSING,
+        OWNED,
+        Clause("#undoing = #attempt", "an undo of an earlier attempt is over"),
+        Clause("#steps.#step.#status = :UNDOING", "only what is being undone is undone"),
+        AnyOf(
+            (
+                (Clause("attribute_not_exists(#steps.#step.#begun_at)", "the step never began"),),
+                (Clause("#steps.#step.#begun_at <= :step_dead", "the step's Lambda must be dead by now"),),
+            )
+        ),
+    ),
+    set=("#steps.#step.#undo_begun_at = :now", "#due_at = :due_at"),
+)
+
+UNDO_DONE = Transition(
+    name="finish undo",
+    moves=_SAME_STATUS,
+    runs_in=RunsIn.GRAPH,
+    condition=(FENCED,),
+    set=("#steps.#step.#status = :UNDONE", "#steps.#step.#undone_at = :now"),
+)
+
+RECOVER = Transition(
+    name="recover",
+    moves=((Status.PROCESSING, Status.RETRYABLE),),
+    runs_in=RunsIn.LAMBDA,
+    condition=(
+        PROCESSING,
+        Clause("#owner = :owner", "the execution that was looked at must still be the owner"),
+        FENCED,
+    ),
+    set=("#status = :RETRYABLE", "#failures = :failures", "#due_at = :due_at", "#fence = :fence_after", _ERROR),
+    remove=("#owner",),
+    mine={"fence": "fence_after", "status": ":RETRYABLE"},
+)
+
+_WAITING = Clause("#status IN (:SCHEDULED, :RETRYABLE, :HELD)", "a running execution is never cancelled under way")
+_CANCELLABLE = (
+    (Status.SCHEDULED, Status.CANCELLED),
+    (Status.RETRYABLE, Status.CANCELLED),
+    (Status.HELD, Status.CANCELLED),
+)
+CANCEL = Transition(
+    name="cancel",
+    moves=_CANCELLABLE,
+    runs_in=RunsIn.LAMBDA,
+    condition=(
+        _WAITING,
+        NO_PIVOT,
+        Clause("attribute_not_exists(#touched_at)", "what a step touched must be undone first"),
+    ),
+    set=("#status = :CANCELLED", "#cancelled_at = :now", _LEAVE),
+    remove=(*_PERSONAL, "#due_at"),
+    mine={"status": ":CANCELLED"},
+    guard=Guard(condition=(GUARD_IS_OURS,), remove=("#active_request",)),
+)
+CANCEL_TOUCHED = Transition(
+    name="cancel touched",
+    moves=tuple((before, Status.RETRYABLE) for before, _ in _CANCELLABLE),
+    runs_in=RunsIn.LAMBDA,
+    condition=(_WAITING, NO_PIVOT, Clause("attribute_exists(#touched_at)", "there is something to undo")),
+    set=(
+        "#status = :RETRYABLE",
+        "#cancel_requested = :yes",
+        "#attempt_base = #attempt",
+        "#due_at = :now",
+    ),
+)
+
+_HOLDABLE = Clause("#status IN (:SCHEDULED, :RETRYABLE, :PROCESSING)", "what has ended cannot be held")
+_HELD_FROM = tuple((before, Status.HELD) for before in (Status.SCHEDULED, Status.RETRYABLE, Status.PROCESSING))
+HOLD = Transition(
+    name="hold",
+    moves=_HELD_FROM,
+    runs_in=RunsIn.LAMBDA,
+    condition=(_HOLDABLE, FENCED),
+    set=("#status = :HELD", "#fence = :fence_after"),
+    remove=("#owner", "#due_at"),
+    mine={"fence": "fence_after", "status": ":HELD"},
+)
+HOLD_UNTIL = Transition(
+    name="hold until",
+    moves=_HELD_FROM,
+    runs_in=RunsIn.LAMBDA,
+    condition=(_HOLDABLE, FENCED),
+    set=("#status = :HELD", "#fence = :fence_after", "#due_at = :due_at"),
+    remove=("#owner",),
+    mine={"fence": "fence_after", "status": ":HELD"},
+)
+
+RELEASE = Transition(
+    name="release",
+    moves=((Status.HELD, Status.SCHEDULED), (Status.HELD, Status.RETRYABLE)),
+    runs_in=RunsIn.LAMBDA,
+    condition=(Clause("#status = :HELD", "only what is held is released"), FENCED),
+    set=("#status = :status", "#due_at = :due_at"),
+    mine={"fence": "fence", "status": "status"},
+)
+
+REDRIVE = Transition(
+    name="redrive",
+    moves=((Status.FAILED, Status.RETRYABLE),),
+    runs_in=RunsIn.LAMBDA,
+    condition=(Clause("#status = :FAILED", "only what failed is redriven"), SAME_ATTEMPT),
+    set=("#status = :RETRYABLE", "#failures = :n0", "#attempt_base = :attempt", "#due_at = :now"),
+    mine={"status": ":RETRYABLE", "attempt": "attempt"},
+)
+
+ALL: tuple[Transition, ...] = (
+    ACCEPT, DISPATCH, EXHAUST, CLAIM, BEGIN_COMPENSATABLE, BEGIN_FORWARD, BEGIN_ERASING, BEGIN_VERIFY, PROGRESS, FINISH,
+    REOPEN, COMPLETE, MARK_RETRYABLE, MARK_FAILED, MARK_HELD, MARK_CANCELLED, REQUEUE, POSTPONE, UNDO_BEGIN, UNDO_CALL,
+    UNDO_DONE, RECOVER, CANCEL, CANCEL_TOUCHED, HOLD, HOLD_UNTIL, RELEASE, REDRIVE,
+)  # fmt: skip
+"""All of them, in the order of a request's life."""

@@ -1,0 +1,314 @@
+"""Accepts a request to delete a user's account: one record, one guard, one schedule.
+
+Safe to repeat because: the record and the user's guard are written in one transaction that refuses a second open
+request of the same user, and with an idempotency key the request's id follows from the key. A schedule that could not
+be made fails nothing: the record's due_at is what the sweeper goes by.
+Leaves open: what must happen when several applications disagree about a user's name; user_id is the one that the
+templates of the stores are filled with.
+"""
+
+import hashlib
+import json
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from handlers.core import aws, clock, settings, telemetry
+from handlers.core.checkpoint import LambdaContext
+from handlers.core.errors import AwsFailure, InvalidEvent, StoreUnavailable
+from handlers.core.events import as_object
+from handlers.core.frame import AWS_ERRORS, lambda_handler
+from handlers.core.person import Identity
+from handlers.core.record import Record
+from handlers.core.request_table import ConditionFailed, RequestTable
+from handlers.core.states import DUE_SHARDS, Origin, Status
+from handlers.core.templates import NAME_RULE, is_name
+from handlers.core.transitions import ACCEPT
+from handlers.steps._identity import PoolUser, look, search
+
+FIELDS = ("grace_days", "idempotency_key", "identifiers", "origin", "requested_at", "user_id")
+SKEW = timedelta(minutes=10)
+"""How far in the future a caller's clock may be."""
+TOO_SOON = timedelta(minutes=2)
+"""EventBridge Scheduler is not given times that may be past when it reads them; the sweeper starts what is due."""
+TRIES = 3
+"""Attempts to accept, while another request of the same user just ends."""
+
+_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_ID_LENGTH = 26
+_DAY = timedelta(days=1)
+_OPEN = frozenset(Status) - {Status.COMPLETED, Status.CANCELLED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestSettings:
+    """What accepting needs."""
+
+    request_table: str
+    """The request table's name."""
+    realm: str
+    """Separates the ids and subjects of one environment from another's."""
+    hmac_key_id: str
+    """The KMS HMAC key that ids and subjects are made with; it never leaves KMS."""
+    identifiers: tuple[str, ...]
+    """The names besides user_id that every request carries."""
+    user_pool_id: str | None = None
+    """The Cognito user pool; None: there is no identity to look up."""
+    grace_default: timedelta
+    """From the request until the deletion begins, unless the request says otherwise."""
+    grace_minimum: timedelta
+    """The shortest; also counted from now, for a request of an earlier day."""
+    grace_maximum: timedelta
+    """The longest."""
+    erase_within: timedelta
+    """The legal or promised end, counted from the request."""
+    attempt_worst_case: timedelta
+    """How long one attempt may take."""
+    schedule_group: str
+    """Where the schedules are."""
+    schedule_role_arn: str
+    """What the scheduler calls the target as."""
+    schedule_target_arn: str
+    """What a schedule calls: dispatch."""
+    schedule_dead_letters_arn: str
+    """Where the scheduler puts events that it could not deliver."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """The caller's event, checked; its repr shows no personal data."""
+
+    user_id: str
+    identifiers: Mapping[str, str]
+    idempotency_key: str | None
+    requested_at: int
+    origin: Origin
+    grace: timedelta
+
+    def __repr__(self) -> str:
+        return "Wish()"
+
+
+@lambda_handler(*AWS_ERRORS)
+def handler(event: Any, _context: LambdaContext) -> Mapping[str, object]:
+    """Accept a request, or answer with the one that is open already. Times are epoch seconds."""
+    own = settings.load(RequestSettings)
+    wish = _parse(event, own)
+    subject = f"k1_{_mac(own, 'subject', wish.user_id).hex()}"
+    request_id = _request_id(own, wish)
+    new = _new_record(own, wish, request_id, subject)
+    record = _accept(RequestTable(own.request_table), request_id, subject, new)
+    if record.status is Status.SCHEDULED:
+        _schedule(own, record)
+    telemetry.log("accepted", deletion_request_id=record.deletion_request_id, outcome=str(record.status))
+    return {
+        "deletion_request_id": record.deletion_request_id,
+        "status": str(record.status),
+        "grace_ends_at": record.attributes["grace_ends_at"],
+        "erase_by": record.attributes["erase_by"],
+    }
+
+
+def _accept(table: RequestTable, request_id: str, subject: str, new: Mapping[str, object]) -> Record:
+    for _ in range(TRIES):
+        open_request = request_id
+        try:
+            table.update_with_guard(ACCEPT, request_id, subject, {"id": request_id, "subject": subject}, put=new)
+        except ConditionFailed as failed:
+            if failed.record is not None:
+                raise InvalidEvent("idempotency_key", "was used for another user") from None
+            open_request = (failed.guard or {}).get("active_request", "")
+        record = table.read(open_request)
+        # The open request may have ended since; a repeated request is answered however it stands.
+        if record is not None and (record.status in _OPEN or open_request == request_id):
+            return record
+    raise StoreUnavailable("TransactWriteItems", "ConditionalCheckFailed")
+
+
+def _new_record(own: RequestSettings, wish: Wish, request_id: str, subject: str) -> dict[str, object]:
+    now = clock.now()
+    grace_ends_at = max(now + _seconds(own.grace_minimum), wish.requested_at + _seconds(wish.grace))
+    erase_by = wish.requested_at + _seconds(own.erase_within)
+    if grace_ends_at + _seconds(own.attempt_worst_case) >= erase_by:
+        raise InvalidEvent("requested_at", "with this grace period the deletion could end after erase_by")
+    identity = _identity(own.user_pool_id, wish.user_id)
+    return {
+        "deletion_request_id": request_id,
+        "user_id": wish.user_id,
+        "identifiers": dict(wish.identifiers),
+        **({"identity": asdict(identity)} if identity else {}),
+        "subject": subject,
+        "requested_at": wish.requested_at,
+        "accepted_at": now,
+        "erase_by": erase_by,
+        "origin": str(wish.origin),
+        "status": str(Status.SCHEDULED),
+        "grace_ends_at": grace_ends_at,
+        "due_at": grace_ends_at,
+        "due_shard": hashlib.sha256(request_id.encode()).digest()[0] % DUE_SHARDS,
+        **dict.fromkeys(("attempt", "attempt_base", "claimed", "failures", "fence", "seq", "undoing"), 0),
+        "cancel_requested": False,
+        "steps": {},
+    }
+
+
+def _identity(pool: str | None, user_id: str) -> Identity | None:
+    """The pool's user with this sub or exactly this user name; an alias could mean somebody else."""
+    if not pool:
+        return None
+    found = search(pool, user_id) or look(pool, user_id)
+    if found is None or user_id not in (found.sub, found.username):
+        return None
+    return _recorded(found)
+
+
+def _recorded(user: PoolUser) -> Identity:
+    return Identity(sub=user.sub, username=user.username, enabled=user.enabled)
+
+
+# -- the schedule
+
+
+def _schedule(own: RequestSettings, record: Record) -> None:
+    """Make the one-time schedule. Whatever goes wrong is logged only: the sweeper starts what is due."""
+    due_at = int(record.attributes["grace_ends_at"])
+    if due_at - clock.now() < TOO_SOON.total_seconds():
+        return
+    try:
+        with aws.our_errors("CreateSchedule"):
+            aws.client("scheduler").create_schedule(**_schedule_request(own, record.deletion_request_id, due_at))
+    except AwsFailure as failure:
+        # ConflictException: it exists, made by a call whose answer was lost.
+        if failure.code != "ConflictException":
+            telemetry.log("not scheduled", deletion_request_id=record.deletion_request_id, aws_code=failure.code)
+            telemetry.count("ScheduleNotCreated")
+
+
+def _schedule_request(own: RequestSettings, request_id: str, due_at: int) -> dict[str, Any]:
+    return {
+        "Name": request_id,
+        "GroupName": own.schedule_group,
+        "ScheduleExpression": f"at({datetime.fromtimestamp(due_at, UTC):%Y-%m-%dT%H:%M:%S})",
+        "ScheduleExpressionTimezone": "UTC",
+        "FlexibleTimeWindow": {"Mode": "OFF"},
+        "ActionAfterCompletion": "DELETE",
+        "Target": {
+            "Arn": own.schedule_target_arn,
+            "RoleArn": own.schedule_role_arn,
+            "Input": json.dumps({"deletion_request_id": request_id}),
+            "DeadLetterConfig": {"Arn": own.schedule_dead_letters_arn},
+            "RetryPolicy": {"MaximumRetryAttempts": 10, "MaximumEventAgeInSeconds": 3600},
+        },
+    }
+
+
+# -- the id
+
+
+def _request_id(own: RequestSettings, wish: Wish) -> str:
+    if wish.idempotency_key is None:
+        return f"del_{_ulid()}"
+    mac = _mac(own, "deletion_request_id", wish.idempotency_key)
+    # 26 characters of 5 bits each.
+    return f"del_{_crockford(int.from_bytes(mac[:17], 'big') >> 6)}"
+
+
+def _ulid() -> str:
+    """48 bits of milliseconds, 80 random bits (https://github.com/ulid/spec)."""
+    return _crockford(time.time_ns() // 1_000_000 << 80 | secrets.randbits(80))
+
+
+def _crockford(number: int) -> str:
+    digits = []
+    for _ in range(_ID_LENGTH):
+        number, digit = divmod(number, len(_CROCKFORD))
+        digits.append(_CROCKFORD[digit])
+    return "".join(reversed(digits))
+
+
+def _mac(own: RequestSettings, purpose: str, value: str) -> bytes:
+    """HMAC over (purpose, realm, value): no one of them can pass for another."""
+    message = json.dumps([purpose, own.realm, value], separators=(",", ":")).encode()
+    with aws.our_errors("GenerateMac"):
+        answer = aws.client("kms").generate_mac(KeyId=own.hmac_key_id, Message=message, MacAlgorithm="HMAC_SHA_256")
+    return bytes(answer["Mac"])
+
+
+# -- the event
+
+
+def _parse(event: object, own: RequestSettings) -> Wish:
+    """Check every field before any call.
+
+    Raises:
+        InvalidEvent: names the field and the rule, never the value.
+    """
+    fields = as_object(event)
+    if not fields.keys() <= set(FIELDS):
+        raise InvalidEvent("event", f"no fields but {', '.join(FIELDS)}")
+    user_id = fields.get("user_id")
+    if not isinstance(user_id, str) or not is_name(user_id):
+        raise InvalidEvent("user_id", NAME_RULE)
+    return Wish(
+        user_id=user_id,
+        identifiers=_identifiers(fields.get("identifiers", {}), own.identifiers),
+        idempotency_key=_key(fields.get("idempotency_key")),
+        requested_at=_requested_at(fields.get("requested_at")),
+        origin=_origin(fields.get("origin", Origin.SELF_SERVICE)),
+        grace=_grace(fields.get("grace_days"), own),
+    )
+
+
+def _identifiers(value: object, declared: tuple[str, ...]) -> Mapping[str, str]:
+    if not isinstance(value, Mapping) or set(value) != set(declared):
+        names = ", ".join(sorted(declared)) or "none"
+        raise InvalidEvent("identifiers", f"an object with exactly the declared ones: {names}")
+    for name in declared:
+        if not is_name(value[name]):
+            raise InvalidEvent(f"identifiers.{name}", NAME_RULE)
+    return dict(value)
+
+
+def _key(value: object) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or not 1 <= len(value) <= 255:
+        raise InvalidEvent("idempotency_key", "1 to 255 characters")
+    return value
+
+
+def _requested_at(value: object) -> int:
+    if value is None:
+        return clock.now()
+    rule = f"an ISO 8601 time with an offset, at most {SKEW.seconds // 60} minutes in the future"
+    try:
+        requested_at = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        requested_at = None
+    if requested_at is None or requested_at.tzinfo is None:
+        raise InvalidEvent("requested_at", rule)
+    if requested_at.timestamp() > clock.now() + SKEW.total_seconds():
+        raise InvalidEvent("requested_at", rule)
+    return int(requested_at.timestamp())
+
+
+def _origin(value: object) -> Origin:
+    if not isinstance(value, str) or value not in set(Origin):
+        raise InvalidEvent("origin", f"one of {', '.join(Origin)}")
+    return Origin(value)
+
+
+def _grace(value: object, own: RequestSettings) -> timedelta:
+    if value is None:
+        return own.grace_default
+    least, most = own.grace_minimum / _DAY, own.grace_maximum / _DAY
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        raise InvalidEvent("grace_days", f"a number of days from {least:g} to {most:g}")
+    return timedelta(days=value)
+
+
+def _seconds(duration: timedelta) -> int:
+    return int(duration.total_seconds())
