@@ -1,0 +1,182 @@
+"""Every Lambda function of a deployment as a value: handler, timeout, environment and permissions.
+
+infra builds what stands here and adds nothing of its own, so what a function may do and what it is told can be read
+and tested without Pulumi.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from statemachine.frame import CANCEL, COMPLETE, DISPATCH, HANDLERS, REQUEST, VERIFY, role_of, undo_role_of
+from statemachine.plan import Plan
+from statemachine.step import Allow, Compensation, Step, Value, path_of
+
+_TABLE_ENVIRONMENT: Mapping[str, str | Value] = {"REQUEST_TABLE": Value("request_table")}
+_TABLE = Value("request_table_arn")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionSpec:
+    """One Lambda function."""
+
+    role: str
+    """What it is for, in kebab case; the last part of its physical name and of its IAM role's."""
+    handler: str
+    """Dotted path of the handler, as Lambda takes it."""
+    timeout: timedelta
+    memory: int = 256
+    """MB."""
+    environment: Mapping[str, str | Value] = field(default_factory=dict)
+    allow: tuple[Allow, ...] = ()
+    network: bool = False
+    asynchronous: bool = False
+    """Whether somebody invokes it without waiting; then it has a dead-letter queue."""
+
+
+def function_specs(plan: Plan) -> tuple[FunctionSpec, ...]:
+    """All functions of a deployment of this plan."""
+    steps = [_step(step, plan) for step in plan.steps]
+    undos = [_undo(step, step.compensation, plan) for step in plan.steps if step.compensation]
+    return (_request(plan), _dispatch(plan), *steps, *undos, _verify(plan), _complete(plan), _cancel())
+
+
+def _seconds(duration: timedelta) -> str:
+    return str(int(duration.total_seconds()))
+
+
+def _step(step: Step, plan: Plan) -> FunctionSpec:
+    undo = step.compensation
+    own: dict[str, str | Value] = {
+        "LEASE": _seconds(plan.lease),
+        "STEP": step.name,
+        "STEP_KIND": str(step.kind),
+        "STEP_ERASES": "true" if step.erases else "false",
+        "STEP_TIMEOUT": _seconds(step.timeout),
+        "UNDO_TIMEOUT": _seconds(undo.timeout) if undo else "0",
+        "STEP_VERIFY": path_of(step.verify) if step.verify else "",
+    }
+    actions = ("dynamodb:UpdateItem", "dynamodb:GetItem") if step.erases else ("dynamodb:UpdateItem",)
+    return FunctionSpec(
+        role=role_of(step),
+        handler=path_of(step.handler),
+        timeout=step.timeout,
+        memory=step.function.memory,
+        environment={**step.function.environment, **_TABLE_ENVIRONMENT, **own},
+        allow=(Allow(actions, on=_TABLE), *step.allow),
+        network=step.function.network,
+    )
+
+
+def _undo(step: Step, undo: Compensation, plan: Plan) -> FunctionSpec:
+    return FunctionSpec(
+        role=undo_role_of(step),
+        handler=path_of(undo.handler),
+        timeout=undo.timeout,
+        memory=undo.function.memory,
+        environment={
+            **undo.function.environment,
+            **_TABLE_ENVIRONMENT,
+            "LEASE": _seconds(plan.lease),
+            "STEP_TIMEOUT": _seconds(step.timeout),
+        },
+        allow=(Allow("dynamodb:UpdateItem", on=_TABLE), *undo.allow),
+        network=undo.function.network,
+    )
+
+
+def _verify(plan: Plan) -> FunctionSpec:
+    longest = max((step.timeout for step in plan.steps if step.erases), default=timedelta(0))
+    return FunctionSpec(
+        role=VERIFY,
+        handler=path_of(HANDLERS[VERIFY]),
+        timeout=plan.verify_timeout,
+        environment={
+            **_TABLE_ENVIRONMENT,
+            "LEASE": _seconds(plan.lease),
+            "ERASING_FUNCTIONS": Value("erasing_functions"),
+            "LONGEST_LISTING": _seconds(longest),
+        },
+        allow=(
+            Allow("dynamodb:UpdateItem", on=_TABLE),
+            Allow("lambda:InvokeFunction", on=Value("erasing_function_arns")),
+        ),
+    )
+
+
+def _complete(plan: Plan) -> FunctionSpec:
+    return FunctionSpec(
+        role=COMPLETE,
+        handler=path_of(HANDLERS[COMPLETE]),
+        timeout=plan.frame_timeout,
+        environment={
+            **_TABLE_ENVIRONMENT,
+            "DEPLOYED_STEPS": json.dumps([step.name for step in plan.steps]),
+        },
+        allow=(Allow(("dynamodb:GetItem", "dynamodb:UpdateItem"), on=_TABLE),),
+    )
+
+
+def _cancel() -> FunctionSpec:
+    return FunctionSpec(
+        role=CANCEL,
+        handler=path_of(HANDLERS[CANCEL]),
+        timeout=timedelta(seconds=60),
+        environment=_TABLE_ENVIRONMENT,
+        allow=(Allow(("dynamodb:GetItem", "dynamodb:UpdateItem"), on=_TABLE),),
+    )
+
+
+def _request(plan: Plan) -> FunctionSpec:
+    return FunctionSpec(
+        role=REQUEST,
+        handler=path_of(HANDLERS[REQUEST]),
+        timeout=timedelta(seconds=60),
+        environment={
+            **_TABLE_ENVIRONMENT,
+            "REALM": Value("realm"),
+            "HMAC_KEY_ID": Value("hmac_key_id"),
+            "IDENTIFIERS": Value("identifiers"),
+            "USER_POOL_ID": Value("user_pool_id", optional=True),
+            "GRACE_DEFAULT": Value("grace_default"),
+            "GRACE_MINIMUM": Value("grace_minimum"),
+            "GRACE_MAXIMUM": Value("grace_maximum"),
+            "ERASE_WITHIN": Value("erase_within"),
+            "ATTEMPT_WORST_CASE": _seconds(plan.worst_case),
+            "SCHEDULE_GROUP": Value("schedule_group"),
+            "SCHEDULE_ROLE_ARN": Value("schedule_role_arn"),
+            "SCHEDULE_TARGET_ARN": Value("dispatch_arn"),
+            "SCHEDULE_DEAD_LETTERS_ARN": Value("schedule_dead_letters_arn"),
+        },
+        allow=(
+            Allow(("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"), on=_TABLE),
+            Allow("kms:GenerateMac", on=Value("hmac_key_arn")),
+            Allow(("cognito-idp:AdminGetUser", "cognito-idp:ListUsers"), on=Value("user_pool_arn", optional=True)),
+            Allow("scheduler:CreateSchedule", on=Value("schedule_arns")),
+            Allow(
+                "iam:PassRole",
+                on=Value("schedule_role_arn"),
+                reason="CreateSchedule hands this role to the scheduler",
+            ),
+        ),
+    )
+
+
+def _dispatch(plan: Plan) -> FunctionSpec:
+    return FunctionSpec(
+        role=DISPATCH,
+        handler=path_of(HANDLERS[DISPATCH]),
+        timeout=timedelta(seconds=60),
+        environment={
+            **_TABLE_ENVIRONMENT,
+            "STATE_MACHINE_ARN": Value("state_machine_arn"),
+            "DISPATCH_VISIBILITY": _seconds(plan.dispatch_visibility),
+            "MAX_DISPATCHES": str(plan.max_dispatches),
+        },
+        allow=(
+            Allow(("dynamodb:GetItem", "dynamodb:UpdateItem"), on=_TABLE),
+            Allow("states:StartExecution", on=Value("state_machine_arn")),
+        ),
+        asynchronous=True,
+    )
