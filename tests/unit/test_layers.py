@@ -1,0 +1,107 @@
+"""Which package may import which, and what a handler loads: read from the code, so that no list can be forgotten."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("handlers.core", "handlers.steps", "handlers", "statemachine", "infra", "local", "bench", "tests")
+MAY_IMPORT = {
+    "handlers.core": set(),
+    "handlers.steps": {"handlers.core"},
+    "handlers": {"handlers.core", "handlers.steps"},
+    "statemachine": {"handlers", "handlers.core", "handlers.steps"},
+    "infra": {"statemachine", "handlers.core"},
+    "local": {"infra", "statemachine", "handlers", "handlers.core", "handlers.steps"},
+}
+PULUMI = {"infra", "local"}
+
+
+def sources(package: str) -> Iterator[Path]:
+    for path in sorted((ROOT / package.replace(".", "/")).rglob("*.py")):
+        if package_of(module_of(path)) == package:
+            yield path
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+def package_of(module: str) -> str | None:
+    return next((package for package in PACKAGES if module == package or module.startswith(package + ".")), None)
+
+
+def imported(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            for alias in node.names:
+                yield f"{node.module}.{alias.name}"
+
+
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_a_package_imports_only_from_the_packages_below_it(package: str) -> None:
+    files = list(sources(package))
+    wrong = [
+        f"{module_of(path)} imports {name}"
+        for path in files
+        for name in imported(path)
+        if package_of(name) not in {None, package, *MAY_IMPORT[package]}
+    ]
+    assert files
+    assert wrong == []
+
+
+def test_only_infra_and_local_import_pulumi() -> None:
+    packages = [package for package in MAY_IMPORT if package not in PULUMI]
+    wrong = [
+        module_of(path)
+        for package in packages
+        for path in sources(package)
+        if any(name.split(".")[0] in {"pulumi", "pulumi_aws"} for name in imported(path))
+    ]
+    assert wrong == []
+
+
+def handler_modules() -> list[str]:
+    return [
+        module_of(path)
+        for package in ("handlers", "handlers.steps")
+        for path in sources(package)
+        if path.name != "__init__.py"
+    ]
+
+
+def test_importing_the_handlers_loads_no_pulumi_no_pydantic_and_makes_no_client() -> None:
+    """In a fresh interpreter without credentials or Region: a client made at import would fail there."""
+    program = f"""
+import importlib, sys
+for module in {handler_modules()!r}:
+    importlib.import_module(module)
+    heavy = {{"pulumi", "pulumi_aws", "pydantic", "aws_xray_sdk", "statemachine", "infra"}} & set(sys.modules)
+    if heavy:
+        print(module, sorted(heavy))
+import boto3
+print("session:", boto3.DEFAULT_SESSION)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, env={}, check=False)
+    assert (ran.stdout.strip(), ran.stderr) == ("session: None", "")
+
+
+def test_every_file_with_tests_is_collected() -> None:
+    uncollected = [
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "tests").rglob("*.py")
+        if not path.name.startswith("test_")
+        and any(
+            isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        )
+    ]
+    assert uncollected == []
