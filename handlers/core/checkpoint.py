@@ -174,7 +174,9 @@ class Checkpoint:
 
     def save(self, pause: timedelta) -> None:
         """Make counts durable before this invocation ends unfinished. Called by the frame around the handler."""
-        if pause or self.deleted != self._saved:
+        # The handler may have renewed the lease for this pause a moment ago.
+        is_covered = self.due_at >= clock.now() + _seconds(pause) + _seconds(self.lease) // 2
+        if (pause and not is_covered) or self.deleted != self._saved:
             self.progress(self.batch, pause=pause)
 
     def reopen(self, steps: Sequence[str]) -> None:

@@ -96,6 +96,7 @@ class RequestTable:
         values: Mapping[str, object],
         *,
         each: Iterable[str] = (),
+        known: Iterable[str] = (),
         put: Mapping[str, object] | None = None,
     ) -> None:
         """Run a transition that changes the request and the user's guard together.
@@ -106,6 +107,7 @@ class RequestTable:
             subject: the guard's user.
             values: parameters of both sides.
             each: step names for the ``each_*`` expressions.
+            known: further step names for what is removed of each.
             put: the whole new record, for the transition that makes it.
 
         Raises:
@@ -113,7 +115,7 @@ class RequestTable:
         """
         if transition.guard is None:
             raise TypeError(f"{transition.name} has no guard")
-        request = _request_side(self.name, transition, deletion_request_id, values, each, put)
+        request = _request_side(self.name, transition, deletion_request_id, values, (each, known), put)
         guard = _guard_side(self.name, transition.guard, subject, values)
         try:
             aws.through_conflicts(lambda: _transact([request, guard]), is_conflict=_is_busy)
@@ -223,10 +225,11 @@ def _request_side(
     transition: Transition,
     deletion_request_id: str,
     values: Mapping[str, object],
-    each: Iterable[str],
+    steps: tuple[Iterable[str], Iterable[str]],
     put: Mapping[str, object] | None,
 ) -> dict[str, Any]:
-    rendered = render(transition, each=each)
+    each, known = steps
+    rendered = render(transition, each=each, known=known)
     key = request_key(deletion_request_id)
     if put is None:
         write = {"Update": expressions(table, key, rendered, values)}

@@ -70,7 +70,7 @@ class Template:
 
     def _ambiguities(self, parts: tuple[tuple[str, str | None], ...], *, prefix: bool) -> tuple[str, ...]:
         found = []
-        for (_, name), (after, follower) in zip(parts, (*parts[1:], ("", None)), strict=True):
+        for (_, name), (after, follower) in zip(parts, (*parts, ("", None))[1:], strict=True):
             if name is None:
                 continue
             is_last = follower is None

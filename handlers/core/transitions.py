@@ -5,7 +5,8 @@ The state machine builder renders the transitions with ``runs_in=GRAPH`` into th
 
 Notation of an expression: ``#name`` is an attribute, ``#step`` the step at hand, ``:UPPER`` the word itself (a
 status), ``:n0`` and ``:n1`` numbers, ``:empty`` an empty map, ``:yes`` true, and any other ``:name`` a parameter whose
-type is in PARAMETERS. ``{}`` in an ``each_*`` expression stands for each of the steps that the caller names.
+type is in PARAMETERS. ``{}`` in an ``each_*`` expression stands for each of the steps that the caller names; ``:empty``
+there is a value of its own for each, because the emulator makes one map of all places that one value is written to.
 """
 
 import re
@@ -123,21 +124,25 @@ class Rendered:
     """What the caller must give, without the colon."""
 
 
-def render(transition: Transition, *, step: str | None = None, each: Iterable[str] = ()) -> Rendered:
+def render(
+    transition: Transition, *, step: str | None = None, each: Iterable[str] = (), known: Iterable[str] = ()
+) -> Rendered:
     """Write out the request side of a transition.
 
     Args:
         transition: which write.
         step: the step at hand, for ``#step``.
         each: step names for the ``each_*`` expressions.
+        known: further step names for ``each_remove`` alone: steps of the record that are in no list any more.
     """
     aliases = {f"e{number}": name for number, name in enumerate(each)}
+    old = {f"k{number}": name for number, name in enumerate(sorted(set(known) - set(aliases.values())))}
     condition = _both(
         _conjunction(transition.condition), *_spread(transition.each_condition, aliases, joined_by=" AND ")
     )
     sets = [*transition.set, *_spread(transition.each_set, aliases)]
-    removes = [*transition.remove, *_spread(transition.each_remove, aliases)]
-    return _rendered(condition, sets, removes, aliases, step)
+    removes = [*transition.remove, *_spread(transition.each_remove, {**aliases, **old})]
+    return _rendered(condition, sets, removes, {**aliases, **old}, step)
 
 
 def render_guard(guard: Guard) -> Rendered:
@@ -170,8 +175,12 @@ def _rendered(
     names = {f"#{name}": fixed.get(name, name) for name in sorted(set(_NAME.findall(text)))}
     used = set(_VALUE.findall(text))
     parameters = frozenset(used & PARAMETERS.keys())
-    constants = {f":{word}": _CONSTANTS.get(word, {"S": word}) for word in sorted(used - parameters)}
+    constants = {f":{word}": _constant(word) for word in sorted(used - parameters)}
     return Rendered(condition=condition, update=update, names=names, constants=constants, parameters=parameters)
+
+
+def _constant(word: str) -> Mapping[str, object]:
+    return _CONSTANTS.get(word.partition("_")[0], {"S": word})
 
 
 def _conjunction(condition: Condition) -> str:
@@ -189,7 +198,11 @@ def _one(part: Clause | AnyOf) -> str:
 
 
 def _spread(templates: tuple[str, ...], aliases: Mapping[str, str], joined_by: str = "") -> list[str]:
-    lines = [template.replace("{}", f"#{alias}") for template in templates for alias in aliases]
+    lines = [
+        template.replace("{}", f"#{alias}").replace(":empty", f":empty_{alias}")
+        for template in templates
+        for alias in aliases
+    ]
     return [joined_by.join(lines)] if joined_by and lines else lines
 
 
@@ -236,7 +249,7 @@ EXHAUST = Transition(
     condition=(STARTABLE, DUE, SAME_ATTEMPT, SAME_BASE),
     set=("#status = :FAILED", "#last_error = :error"),
     remove=("#due_at",),
-    mine={"status": ":FAILED", "attempt": "attempt"},
+    mine={"status": ":FAILED", "attempt": "attempt", "last_error": "error"},
 )
 
 CLAIM = Transition(
@@ -473,6 +486,8 @@ UNDO_DONE = Transition(
     runs_in=RunsIn.GRAPH,
     condition=(FENCED,),
     set=("#steps.#step.#status = :UNDONE", "#steps.#step.#undone_at = :now"),
+    # What a batch of the undone step recorded is no longer so.
+    remove=("#steps.#step.#batch",),
 )
 
 RECOVER = Transition(

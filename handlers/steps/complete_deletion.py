@@ -76,7 +76,7 @@ def _read(table: RequestTable, task: TaskInput) -> Record | None:
 def _complete(table: RequestTable, record: Record, task: TaskInput, steps: tuple[str, ...]) -> None:
     now = clock.now()
     values = {"me": task.owner, "now": now, "id": task.deletion_request_id, "receipt": receipt(record, now)}
-    table.update_with_guard(COMPLETE, task.deletion_request_id, record.subject, values, each=steps)
+    table.update_with_guard(COMPLETE, task.deletion_request_id, record.subject, values, each=steps, known=record.steps)
 
 
 def receipt(record: Record, completed_at: int) -> str:

@@ -1,0 +1,217 @@
+"""Removes each protection of the protocol in turn, and sees that some test notices.
+
+    python -m tests.mutants [NAME ...]
+
+Each mutant is one edit of one file in a copy of the project; the fast tests that could notice it run there until the
+first failure. Prints which test failed for each; exits with 1 if a mutant survives.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+COPIED = ("handlers", "statemachine", "tests", "docs", "README.md", "pyproject.toml")
+TRANSITIONS = "handlers/core/transitions.py"
+CORE = ("tests/unit/handlers/core", "tests/unit/handlers/steps")
+WORKFLOW = ("tests/workflow",)
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One protection removed."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: Sequence[str]
+
+
+MUTANTS = (
+    Mutant(
+        "claim: status",
+        TRANSITIONS,
+        '                (\n                    STARTABLE,\n                    Clause("#attempt = :attempt"',
+        '                (\n                    Clause("#attempt = :attempt"',
+        (*CORE, *WORKFLOW),
+    ),
+    Mutant(
+        "claim: attempt = mine",
+        TRANSITIONS,
+        '                    Clause("#attempt = :attempt", "an execution of an earlier dispatch comes too late"),\n',
+        "",
+        (*CORE, *WORKFLOW),
+    ),
+    Mutant(
+        "claim: claimed < mine",
+        TRANSITIONS,
+        '                    Clause("#claimed < :attempt", "an attempt that already ended must not rise again"),\n',
+        "",
+        (*CORE, *WORKFLOW),
+    ),
+    Mutant(
+        "claim: grace",
+        TRANSITIONS,
+        '                    Clause("#grace_ends_at <= :now", "within the grace period nothing is deleted, whoever '
+        'starts it"),\n',
+        "",
+        (*CORE, *WORKFLOW),
+    ),
+    Mutant(
+        "claim: PROCESSING of mine",
+        TRANSITIONS,
+        '                (\n                    PROCESSING,\n                    Clause("#owner = :me", "a claim whose',
+        '                (\n                    Clause("#owner = :me", "a claim whose',
+        (*CORE, *WORKFLOW),
+    ),
+    Mutant(
+        "claim: owner = me",
+        TRANSITIONS,
+        '                    Clause("#owner = :me", "a claim whose response was lost is still mine"),\n',
+        "",
+        (*CORE, *WORKFLOW),
+    ),
+    Mutant(
+        "progress: fence",
+        TRANSITIONS,
+        '    condition=(\n        FENCED,\n        Clause("#seq',
+        '    condition=(\n        Clause("#seq',
+        CORE,
+    ),
+    Mutant(
+        "progress: seq",
+        TRANSITIONS,
+        '        Clause("#seq = :seq_before", "a copy of an older progress that lands late must not set the counts '
+        'back"),\n',
+        "",
+        CORE,
+    ),
+    Mutant(
+        "delete transaction: fence",
+        "handlers/core/request_table.py",
+        '            _transact([update, *({"Delete": dict(delete)} for delete in deletes)])',
+        '            _transact([*({"Delete": dict(delete)} for delete in deletes)])',
+        CORE,
+    ),
+    Mutant(
+        "begin: fence bump",
+        TRANSITIONS,
+        '_BEGIN_SET = (\n    "#fence = #fence + :n1",\n',
+        "_BEGIN_SET = (\n",
+        CORE,
+    ),
+    Mutant(
+        "finish: fence bump",
+        TRANSITIONS,
+        '        "#steps.#step.#done_at = :now",\n        "#fence = :fence_after",\n',
+        '        "#steps.#step.#done_at = :now",\n',
+        CORE,
+    ),
+    Mutant(
+        "leaving PROCESSING: fence bump",
+        TRANSITIONS,
+        'set=(f"#status = :{to}", _LEAVE, *also),',
+        'set=(f"#status = :{to}", *also),',
+        (*CORE, *WORKFLOW),
+    ),
+    Mutant(
+        "begin: undoing",
+        TRANSITIONS,
+        '    Clause("#undoing <> #attempt", "once compensation began in this attempt, no step may begin in it"),\n',
+        "",
+        (*CORE, *WORKFLOW),
+    ),
+    Mutant(
+        "DeleteObjects: version id",
+        "handlers/steps/delete_files.py",
+        '"VersionId": entry.id',
+        '"VersionId": "null"',
+        CORE,
+    ),
+    Mutant(
+        "verification before completion: graph",
+        "statemachine/asl_steps.py",
+        "r.plan.steps[index + 1].name if index + 1 < len(r.plan.steps) else VERIFY_STEP",
+        'r.plan.steps[index + 1].name if index + 1 < len(r.plan.steps) else "CompleteDeletion"',
+        (*WORKFLOW, "tests/unit/statemachine"),
+    ),
+    Mutant(
+        "verification before completion: record",
+        "handlers/steps/complete_deletion.py",
+        "steps = (*own.deployed_steps, VERIFY_STEP)",
+        "steps = own.deployed_steps",
+        (*CORE, *WORKFLOW),
+    ),
+    Mutant(
+        "guard item",
+        TRANSITIONS,
+        'condition=(Clause("attribute_not_exists(#active_request)", "one open request per user"),),',
+        "condition=(),",
+        ("tests/unit/handlers",),
+    ),
+    Mutant(
+        "Superseded taken for OwnershipLost",
+        "handlers/core/checkpoint.py",
+        "if record is not None and record.is_owned_by(self.task.owner):",
+        "if record is None:",
+        (*CORE, *WORKFLOW),
+    ),
+)
+
+
+def main(names: Sequence[str]) -> int:
+    """Run the named mutants, or all; 1 if one survives."""
+    survivors = []
+    for mutant in MUTANTS:
+        if names and mutant.name not in names:
+            continue
+        failed = first_failure(mutant)
+        print(f"{mutant.name}: {failed or 'SURVIVED'}", flush=True)
+        if not failed:
+            survivors.append(mutant.name)
+    return 1 if survivors else 0
+
+
+def first_failure(mutant: Mutant) -> str:
+    """The first test that notices; empty if none does.
+
+    Raises:
+        ValueError: the code that the mutant edits is not there any more.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        copy = Path(directory)
+        for name in COPIED:
+            source = ROOT / name
+            if source.is_dir():
+                shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(source, copy / name)
+        edited = copy / mutant.file
+        text = edited.read_text(encoding="utf-8")
+        if text.count(mutant.old) != 1:
+            raise ValueError(f"{mutant.name}: {mutant.file} has its code {text.count(mutant.old)} times")
+        edited.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+        return _run(copy, mutant.tests)
+
+
+def _run(copy: Path, tests: Sequence[str]) -> str:
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-x", "-q", "-n", "2", "--no-header", "-p", "no:cacheprovider", *tests],
+        cwd=copy,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    failures = [line for line in ran.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    if ran.returncode and not failures:
+        raise ValueError(ran.stdout + ran.stderr)
+    return failures[0].split(" - ")[0] if failures else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

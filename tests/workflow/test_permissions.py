@@ -1,0 +1,248 @@
+"""What each function's code really calls, against what its role allows: neither less nor more.
+
+Every AWS call of whole executions and of the rarer ways is recorded, pagination and retries included, and turned into
+the IAM actions and resources that it needs; IAM's names are not the API's.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+from sfnx.testing import Failure
+
+from statemachine.deletion import workflow
+from statemachine.step import Value
+from tests.machine import Killed, Machine, at
+from tests.world import ACCOUNT, BUCKET, REGION, TABLE, USER, Call, World, function_arn, refused
+
+Need = tuple[str, str]
+"""IAM action and resource."""
+
+IMPLIED: Mapping[str, Mapping[str, str]] = {
+    "request-deletion": {
+        "iam:PassRole": "CreateSchedule hands the scheduler its role; IAM asks for it, no call shows it",
+    },
+}
+"""Allowed and never seen as a call, each with its reason."""
+
+
+def table(name: str) -> str:
+    return f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{name}"
+
+
+def _dynamodb(action: str) -> Callable[[Call], Iterator[Need]]:
+    def needs(call: Call) -> Iterator[Need]:
+        yield f"dynamodb:{action}", table(call.params["TableName"])
+
+    return needs
+
+
+def _transaction(call: Call) -> Iterator[Need]:
+    for item in call.params["TransactItems"]:
+        for action, request in item.items():
+            yield f"dynamodb:{action}Item", table(request["TableName"])
+
+
+def _bucket(action: str) -> Callable[[Call], Iterator[Need]]:
+    def needs(call: Call) -> Iterator[Need]:
+        yield f"s3:{action}", f"arn:aws:s3:::{call.params['Bucket']}"
+
+    return needs
+
+
+def _object(action: str) -> Callable[[Call], Iterator[Need]]:
+    def needs(call: Call) -> Iterator[Need]:
+        yield f"s3:{action}", f"arn:aws:s3:::{call.params['Bucket']}/{call.params['Key']}"
+
+    return needs
+
+
+def _delete_object(call: Call) -> Iterator[Need]:
+    action = "DeleteObjectVersion" if "VersionId" in call.params else "DeleteObject"
+    yield f"s3:{action}", f"arn:aws:s3:::{call.params['Bucket']}/{call.params['Key']}"
+
+
+def _delete_objects(call: Call) -> Iterator[Need]:
+    for entry in call.params["Delete"]["Objects"]:
+        action = "DeleteObjectVersion" if "VersionId" in entry else "DeleteObject"
+        yield f"s3:{action}", f"arn:aws:s3:::{call.params['Bucket']}/{entry['Key']}"
+        if "ETag" in entry:
+            yield "s3:GetObject", f"arn:aws:s3:::{call.params['Bucket']}/{entry['Key']}"
+
+
+def _pool(call: Call) -> Iterator[Need]:
+    yield (
+        f"cognito-idp:{call.operation}",
+        f"arn:aws:cognito-idp:{REGION}:{ACCOUNT}:userpool/{call.params['UserPoolId']}",
+    )
+
+
+def _schedule(call: Call) -> Iterator[Need]:
+    group, name = call.params["GroupName"], call.params["Name"]
+    yield "scheduler:CreateSchedule", f"arn:aws:scheduler:{REGION}:{ACCOUNT}:schedule/{group}/{name}"
+
+
+NEEDS: Mapping[str, Callable[[Call], Iterator[Need]]] = {
+    "GetItem": _dynamodb("GetItem"),
+    "Query": _dynamodb("Query"),
+    "UpdateItem": _dynamodb("UpdateItem"),
+    "TransactWriteItems": _transaction,
+    "ListObjectVersions": _bucket("ListBucketVersions"),
+    "ListMultipartUploads": _bucket("ListBucketMultipartUploads"),
+    "GetObjectLockConfiguration": _bucket("GetBucketObjectLockConfiguration"),
+    "ListParts": _object("ListMultipartUploadParts"),
+    "AbortMultipartUpload": _object("AbortMultipartUpload"),
+    "DeleteObject": _delete_object,
+    "DeleteObjects": _delete_objects,
+    "AdminGetUser": _pool,
+    "AdminDisableUser": _pool,
+    "AdminEnableUser": _pool,
+    "AdminDeleteUser": _pool,
+    "AdminUserGlobalSignOut": _pool,
+    "ListUsers": _pool,
+    "GenerateMac": lambda call: iter([("kms:GenerateMac", call.params["KeyId"])]),
+    "CreateSchedule": _schedule,
+    "StartExecution": lambda call: iter([("states:StartExecution", call.params["stateMachineArn"])]),
+    "Invoke": lambda call: iter([("lambda:InvokeFunction", call.params["FunctionName"])]),
+}
+"""API operation -> the permissions that it needs (https://docs.aws.amazon.com/service-authorization/latest/reference/
+reference_policies_actions-resources-contextkeys.html)."""
+
+
+def resources(machine: Machine, on: str | Value) -> list[str]:
+    """What a permission is about, as infra resolves it."""
+    world = machine.world
+    pool = f"arn:aws:cognito-idp:{REGION}:{ACCOUNT}:userpool/{world.pool}"
+    known = {
+        "request_table_arn": [table(TABLE)],
+        "record_table_arns": [table("orders"), table("visits")],
+        "file_bucket_arns": [f"arn:aws:s3:::{BUCKET}"],
+        "file_object_arns": [f"arn:aws:s3:::{BUCKET}/users/"],
+        "user_pool_arn": [pool],
+        "hmac_key_arn": [world.key],
+        "schedule_arns": [f"arn:aws:scheduler:{REGION}:{ACCOUNT}:schedule/deletions/"],
+        "schedule_role_arn": [f"arn:aws:iam::{ACCOUNT}:role/schedule"],
+        "state_machine_arn": [world.machine],
+        "erasing_function_arns": [function_arn(role) for role in ("delete-records", "delete-files", "delete-identity")],
+    }
+    return [on] if isinstance(on, str) else known[on.name]
+
+
+@pytest.fixture
+def recorded(world: World) -> Machine:
+    """A machine after every way that makes another kind of call."""
+    machine = Machine(world, workflow(identity=True), settle=60)
+    ordinary(machine)
+    undone(machine, "bob", "1002")
+    undone(machine, "bert", "1012", vanishes=True)
+    vanished(machine)
+    locked(machine)
+    unnatural_keys(machine)
+    accepted_twice(machine)
+    return machine
+
+
+def ordinary(machine: Machine) -> None:
+    machine.world.sign_up()
+    request = machine.accept(USER, "1001", grace_days=0)
+    machine.invoke("dispatch", {"deletion_request_id": request})
+    assert machine.execute(request, 1).states[-1] == "Deleted"
+
+
+def undone(machine: Machine, user: str, customer: str, *, vanishes: bool = False) -> None:
+    world = machine.world
+    world.sign_up(user, customer)
+    request = machine.accept(user, customer, grace_days=0)
+    machine.invoke("dispatch", {"deletion_request_id": request})
+    with pytest.raises(Killed):
+        machine.execute(request, before=at("DeleteRecords", Killed()))
+    if vanishes:
+        world.cognito.admin_delete_user(UserPoolId=world.pool, Username=user)
+    world.change(request, status="RETRYABLE", owner=None, due_at=world.now, cancel_requested=True)
+    world.now += 120
+    machine.invoke("dispatch", {"deletion_request_id": request})
+    assert machine.execute(request).states[-1] == "Cancelled"
+
+
+def vanished(machine: Machine) -> None:
+    machine.world.sign_up("gus", "1007")
+    request = machine.accept("gus", "1007", grace_days=0)
+    machine.world.cognito.admin_delete_user(UserPoolId=machine.world.pool, Username="gus")
+    machine.invoke("dispatch", {"deletion_request_id": request})
+    assert machine.execute(request).states[-1] == "Deleted"
+
+
+def locked(machine: Machine) -> None:
+    world = machine.world
+    world.sign_up("cleo", "1003")
+    request = machine.accept("cleo", "1003", grace_days=0)
+    machine.invoke("dispatch", {"deletion_request_id": request})
+    denied: list[Mapping[str, Any]] = [{"Key": "users/cleo/c.jpg", "Code": "AccessDenied"}]
+    world.wire.before("DeleteObjects", lambda call: answered_with_errors(call, denied))
+    machine.execute(request)
+
+
+def answered_with_errors(call: Call, errors: list[Mapping[str, Any]]) -> Any:
+    from tests.world import answered
+
+    first = call.params["Delete"]["Objects"][0]
+    return answered(Errors=[{**errors[0], "Key": first["Key"], "VersionId": first["VersionId"]}])(call)
+
+
+def unnatural_keys(machine: Machine) -> None:
+    world = machine.world
+    world.sign_up("dora", "1004")
+    world.put_file("users/dora/\x01.jpg")
+    request = machine.accept("dora", "1004", grace_days=0)
+    machine.invoke("dispatch", {"deletion_request_id": request})
+    machine.execute(request)
+
+
+def accepted_twice(machine: Machine) -> None:
+    world = machine.world
+    world.sign_up("emma", "1005")
+    first = machine.accept("emma", "1005")
+    assert machine.accept("emma", "1005") == first
+    world.wire.before("ListUsers", refused("TooManyRequestsException"))
+    with pytest.raises(Failure):
+        machine.accept("finn", "1006")
+
+
+@pytest.fixture
+def needed(recorded: Machine) -> Mapping[str, set[Need]]:
+    """Role -> what its calls need; a call of a thread of the verification's own is the verification's."""
+    found: dict[str, set[Need]] = {role: set() for role in recorded.specs}
+    for call in recorded.world.wire.calls:
+        role = call.function or ("verify-erasure" if call.operation == "Invoke" else "")
+        if role:
+            found[role].update(NEEDS[call.operation](call))
+    return found
+
+
+def test_each_role_allows_every_call_of_its_function_and_nothing_else(
+    recorded: Machine, needed: Mapping[str, set[Need]]
+) -> None:
+    wrong = []
+    for role, spec in recorded.specs.items():
+        allowed = [
+            (action, resource)
+            for one in spec.allow
+            for action in one.action_names()
+            for resource in resources(recorded, one.on)
+        ]
+        for action, resource in sorted(needed[role]):
+            if not any(action == other and resource.startswith(prefix) for other, prefix in allowed):
+                wrong.append(f"{role} calls {action} on {resource}, its role does not allow it")
+        for action, prefix in allowed:
+            used = any(action == other and resource.startswith(prefix) for other, resource in needed[role])
+            if not used and action not in IMPLIED.get(role, {}):
+                wrong.append(f"{role} allows {action} on {prefix}, its code never calls it")
+    assert wrong == []
+
+
+def test_what_is_implied_is_allowed_and_not_seen(recorded: Machine, needed: Mapping[str, set[Need]]) -> None:
+    for role, actions in IMPLIED.items():
+        allowed = {action for one in recorded.specs[role].allow for action in one.action_names()}
+        seen = {action for action, _ in needed[role]}
+        assert set(actions) <= allowed
+        assert not set(actions) & seen

@@ -1,0 +1,664 @@
+"""A small world on moto: request table, two user tables, a versioned bucket, a user pool, and a wire to disturb.
+
+Crashes, lost answers and foreign errors are injected around the clients, by operation and number of the call, so the
+handlers have no test hooks (`Wire`). Seeding goes by a session of its own, which the wire does not see.
+"""
+
+import hmac
+import io
+import json
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cache
+from threading import RLock
+from types import SimpleNamespace
+from typing import Any
+
+import boto3
+import botocore.exceptions
+import moto.cognitoidp.models
+from joserfc import jwk
+from moto.core.botocore_stubber import BotocoreStubber
+from moto.core.models import botocore_stubber
+
+from handlers.core import aws, settings, telemetry
+from handlers.core.record import from_item, to_value
+from handlers.core.request_table import expressions, guard_key, request_key
+from handlers.core.states import VERIFY_STEP, StepKind
+from handlers.core.stores import FileStore, RecordStore, to_json
+from handlers.core.transitions import CLAIM, DISPATCH, Transition, render
+
+ACCOUNT = "123456789012"
+REGION = "eu-west-1"
+TABLE = "deletions"
+BUCKET = "photos-bucket"
+OWNER = f"arn:aws:states:{REGION}:{ACCOUNT}:execution:deletion:one"
+OTHER = f"arn:aws:states:{REGION}:{ACCOUNT}:execution:deletion:two"
+USER, CUSTOMER = "ann", "1001"
+
+RECORD_STORES = (
+    RecordStore(name="orders", table="orders", partition_key="pk", partition="USER#{user_id}", sort_key="sk"),
+    RecordStore(
+        name="visits",
+        table="visits",
+        partition_key="customer",
+        partition="{customer_id}",
+        partition_type="N",
+        sort_key="at",
+    ),
+)
+FILE_STORES = (FileStore(name="photos", bucket=BUCKET, prefix="users/{user_id}/"),)
+STEPS = ("SuspendIdentity", "DeleteRecords", "DeleteFiles", "DeleteIdentity")
+EVERYTHING = {"orders": 3, "visits": 2, "photos": 5, "photos.uploads": 1, "identity": 1}
+"""What `World.sign_up` makes, by store."""
+
+ENVIRONMENT = {
+    "AWS_ACCESS_KEY_ID": "testing",
+    "AWS_SECRET_ACCESS_KEY": "testing",
+    "AWS_DEFAULT_REGION": REGION,
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "POWERTOOLS_LOG_LEVEL": "INFO",
+}
+
+
+in_function: ContextVar[str] = ContextVar("in_function", default="")
+"""The role of the function whose code runs in this thread."""
+
+
+CREDENTIALS = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing", "region_name": REGION}
+
+
+class Crash(BaseException):
+    """The process dies here; no handler may catch it."""
+
+
+def connection_lost() -> BaseException:
+    """What the SDK sees when an answer does not come."""
+    return botocore.exceptions.ConnectionClosedError(endpoint_url="https://lost")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call as it leaves the client."""
+
+    operation: str
+    params: Mapping[str, Any]
+    """The operation's parameters."""
+    wire: Mapping[str, Any]
+    """The request as botocore serialised it: url_path, query_string, body."""
+    function: str = ""
+    """Whose code makes it, if a test says so (`in_function`)."""
+
+
+Act = Callable[[Call], Any]
+"""Raises, or returns None to let the call pass, or an answer for it (see `refused` and `answered`)."""
+
+
+@dataclass
+class Wire:
+    """What passes between the handlers and AWS: every call is noted, and may be disturbed."""
+
+    calls: list[Call] = field(default_factory=list)
+    _before: list[tuple[str, Act]] = field(default_factory=list)
+    _lost: list[tuple[str, Callable[[], BaseException]]] = field(default_factory=list)
+    name_of: Callable[[str], str] = str
+    """What an address in the user pool stands for."""
+    answers: dict[str, Act] = field(default_factory=dict)
+    """Operations that are answered here and not by moto."""
+    _count: int = 0
+    _at: dict[int, Act] = field(default_factory=dict)
+    _after: dict[int, Act] = field(default_factory=dict)
+
+    def operations(self) -> list[str]:
+        """The names of all calls so far."""
+        return [call.operation for call in self.calls]
+
+    def of(self, operation: str) -> list[Call]:
+        """The calls of one operation."""
+        return [call for call in self.calls if call.operation == operation]
+
+    def before(self, operation: str, act: Act, *, times: int = 1) -> None:
+        """Do something instead of the next calls of an operation ("" is any)."""
+        self._before += [(operation, act)] * times
+
+    def lose_answer(self, operation: str) -> None:
+        """The next call of an operation is carried out, but its answer never comes; the SDK tries again."""
+        self._lost.append((operation, connection_lost))
+
+    def crash_after(self, operation: str) -> None:
+        """The next call of an operation is carried out, then the process dies."""
+        self._lost.append((operation, Crash))
+
+    def at(self, number: int, act: Act) -> None:
+        """Do something before the n-th call from now on, whatever it is."""
+        self._at[self._count + number] = act
+
+    def after(self, number: int, act: Callable[[], BaseException]) -> None:
+        """Carry the n-th call from now on out, then raise this instead of an answer."""
+        self._after[self._count + number] = act
+
+    def pending(self) -> bool:
+        """Whether something set by `at` or `after` did not happen yet."""
+        return bool(self._at or self._after)
+
+    def calm(self) -> None:
+        """Forget what did not happen."""
+        self._at.clear()
+        self._after.clear()
+
+    # -- hooks of botocore
+
+    @staticmethod
+    def _note_params(params: Mapping[str, Any], context: dict[str, Any], **_: object) -> None:
+        context["noted"] = dict(params)
+
+    def _before_call(self, model: Any, params: dict[str, Any], context: dict[str, Any], **_: object) -> Any:
+        call = Call(model.name, context["noted"], dict(params), in_function.get())
+        self.calls.append(call)
+        self._count += 1
+        if self._count in self._after:
+            self._lost.append((model.name, self._after.pop(self._count)))
+        act = self._at.pop(self._count, None) or self._taken(self._before, model.name)
+        answer = act(call) if act else None
+        if answer is None and model.name in self.answers:
+            answer = self.answers[model.name](call)
+        if answer is None and "Username" in call.params:
+            # Late, because AWS looks the user up when it acts.
+            params["body"] = json.dumps({**call.params, "Username": self.name_of(call.params["Username"])}).encode()
+        return answer
+
+    def _before_send(self, event_name: str, request: Any, **_: object) -> None:
+        operation = event_name.rsplit(".", 1)[1]
+        error = self._taken(self._lost, operation)
+        if error is not None:
+            botocore_stubber(event_name, request)
+            raise error()
+
+    @staticmethod
+    def _taken(rules: list[tuple[str, Any]], operation: str) -> Any:
+        for index, (name, value) in enumerate(rules):
+            if name in ("", operation):
+                del rules[index]
+                return value
+        return None
+
+
+def refused(code: str, *, status: int = 400, **fields: Any) -> Act:
+    """The service answers with this error."""
+    answer = {"Error": {"Code": code, "Message": f"secret of {USER}"}, "ResponseMetadata": {"HTTPStatusCode": status}}
+    return lambda _: (SimpleNamespace(status_code=status), {**answer, **fields})
+
+
+def cancelled(*codes: str) -> Act:
+    """A transaction is cancelled for these reasons, one for each action."""
+    return refused("TransactionCanceledException", CancellationReasons=[{"Code": code} for code in codes])
+
+
+def answered(**fields: Any) -> Act:
+    """The service answers with this, without doing anything."""
+    return lambda _: (SimpleNamespace(status_code=200), {"ResponseMetadata": {"HTTPStatusCode": 200}, **fields})
+
+
+def raises(error: BaseException) -> Act:
+    """The call never leaves: this is raised."""
+
+    def act(_: Call) -> None:
+        raise error
+
+    return act
+
+
+_current: list[Wire] = []
+_lock = RLock()
+_send = BotocoreStubber.__call__
+
+
+def _one_at_a_time(stubber: Any, *args: Any, **kwargs: Any) -> Any:
+    # moto's transactions copy the tables and put them back: calls of several threads must not interleave inside.
+    with _lock:
+        return _send(stubber, *args, **kwargs)
+
+
+BotocoreStubber.__call__ = _one_at_a_time  # type: ignore[method-assign]
+# Each user pool imports one and the same RSA key, which takes longer than most tests.
+_key = cache(
+    lambda: jwk.RSAKey.import_key(moto.cognitoidp.models.load_resource("cognitoidp/resources/jwks-private.json"))
+)
+moto.cognitoidp.models.jwk = SimpleNamespace(RSAKey=SimpleNamespace(import_key=lambda _: _key()))  # type: ignore[assignment]
+
+
+_session: list[Any] = []
+_clients: dict[tuple[str, float], Any] = {}
+
+
+def _hooked_client(service: str, *, config: Any) -> Any:
+    """What the handlers get for boto3.client: one of a session whose calls the wire sees, made once a process."""
+    if not _session:
+        _session.append(boto3.session.Session(**CREDENTIALS))
+        events = _session[0].events
+        events.register("provide-client-params", lambda **args: _current[-1]._note_params(**args))  # noqa: SLF001
+        events.register("before-call", lambda **args: _current[-1]._before_call(**args))  # noqa: SLF001
+        events.register_first("before-send", lambda **args: _current[-1]._before_send(**args))  # noqa: SLF001
+    key = (service, config.read_timeout)
+    if key not in _clients:
+        _clients[key] = _session[0].client(service, config=config)
+    return _clients[key]
+
+
+@dataclass
+class Context:
+    """Lambda's context: time runs out after so many looks at it; no test may loop for ever."""
+
+    looks: int = 2000
+
+    def get_remaining_time_in_millis(self) -> int:
+        """Plenty, then nothing."""
+        self.looks -= 1
+        return 300_000 if self.looks >= 0 else 0
+
+
+class World:
+    """Everything that a request touches."""
+
+    def __init__(self, monkeypatch: Any) -> None:
+        self._patch = monkeypatch
+        for name, value in ENVIRONMENT.items():
+            monkeypatch.setenv(name, value)
+        self.wire = Wire()
+        _current.append(self.wire)
+        aws.client.cache_clear()
+        monkeypatch.setattr(boto3, "client", _hooked_client)
+        self.sleeps: list[float] = []
+        self.now = int(time.time())
+        monkeypatch.setattr(time, "sleep", self.sleeps.append)
+        monkeypatch.setattr("handlers.core.clock.now", lambda: self.now)
+        self.dynamodb = self.client("dynamodb")
+        self.s3 = self.client("s3")
+        self.cognito = self.client("cognito-idp")
+        self._make()
+        self.wire.name_of = self._name_of
+        self.log = io.StringIO()
+        telemetry.log("a world")
+        for handler in logging.getLogger("account-deletion").handlers:
+            handler.setStream(self.log)  # type: ignore[attr-defined]
+
+    def lines(self) -> list[dict[str, Any]]:
+        """The log lines since the last look."""
+        lines = [json.loads(line) for line in self.log.getvalue().splitlines()]
+        self.log.seek(0)
+        self.log.truncate()
+        return lines
+
+    def _generate_mac(self, call: Call) -> Any:
+        # moto makes an RSA key for each HMAC key, which takes longer than most tests.
+        mac = hmac.new(self.key.encode(), call.params["Message"], "sha256").digest()
+        return answered(Mac=mac)(call)
+
+    def _name_of(self, address: str) -> str:
+        # AWS takes the sub of a local user as Username, moto does not. Names of external users are Provider_id.
+        for user in self.cognito.list_users(UserPoolId=self.pool)["Users"]:
+            is_sub = any(one["Name"] == "sub" and one["Value"] == address for one in user["Attributes"])
+            if is_sub and "_" not in user["Username"]:
+                return str(user["Username"])
+        return address
+
+    def close(self) -> None:
+        """Forget what the process remembers of this world."""
+        _current.remove(self.wire)
+        settings.load.cache_clear()
+        aws.client.cache_clear()
+
+    def client(self, service: str) -> Any:
+        """A client that the wire does not see."""
+        if service not in _seeding_clients:
+            _seeding_clients[service] = boto3.session.Session(**CREDENTIALS).client(service)
+        return _seeding_clients[service]
+
+    def _make(self) -> None:
+        self.make_table(TABLE, pk="S")
+        self.make_table("orders", pk="S", sk="S")
+        self.make_table("visits", customer="N", at="N")
+        self.make_bucket(BUCKET)
+        self.pool = self.cognito.create_user_pool(PoolName="users")["UserPool"]["Id"]
+        self.key = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/00000000-0000-0000-0000-000000000000"
+        self.wire.answers["GenerateMac"] = self._generate_mac
+        self.client("scheduler").create_schedule_group(Name="deletions")
+        self.machine = self.client("stepfunctions").create_state_machine(
+            name="deletion",
+            definition='{"StartAt": "End", "States": {"End": {"Type": "Succeed"}}}',
+            roleArn=f"arn:aws:iam::{ACCOUNT}:role/machine",
+        )["stateMachineArn"]
+
+    def make_table(self, name: str, **keys: str) -> None:
+        """A table with these keys: attribute=type, the partition key first."""
+        self.dynamodb.create_table(
+            TableName=name,
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=[{"AttributeName": key, "AttributeType": kind} for key, kind in keys.items()],
+            KeySchema=[
+                {"AttributeName": key, "KeyType": role} for key, role in zip(keys, ("HASH", "RANGE"), strict=False)
+            ],
+        )
+
+    def dynamodb_bulk(self, table: str, items: Sequence[Mapping[str, object]]) -> None:
+        """Put many items."""
+        for start in range(0, len(items), 25):
+            puts = [
+                {"PutRequest": {"Item": {name: to_value(value) for name, value in item.items()}}}
+                for item in items[start : start + 25]
+            ]
+            self.dynamodb.batch_write_item(RequestItems={table: puts})
+
+    def make_bucket(self, name: str, *, versioning: str = "Enabled", lock: bool = False) -> None:
+        """A bucket; versioning "" leaves it off."""
+        place = {"LocationConstraint": REGION}
+        self.s3.create_bucket(Bucket=name, CreateBucketConfiguration=place, ObjectLockEnabledForBucket=lock)
+        if versioning:
+            self.s3.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": versioning})
+
+    # -- people
+
+    def sign_up(self, user: str = USER, customer: str = CUSTOMER) -> str:
+        """A user with EVERYTHING; the sub."""
+        for number in range(EVERYTHING["orders"]):
+            self.put_order(user, f"order#{number}")
+        for number in range(EVERYTHING["visits"]):
+            self.dynamodb.put_item(TableName="visits", Item={"customer": {"N": customer}, "at": {"N": str(number)}})
+        for _ in range(3):
+            self.put_file(f"users/{user}/a b+c.jpg")
+        self.s3.delete_object(Bucket=BUCKET, Key=f"users/{user}/a b+c.jpg")
+        self.put_file(f"users/{user}/b%2F.jpg")
+        self.begin_upload(f"users/{user}/d e+f%20.mov")
+        return self.make_user(user)
+
+    def begin_upload(self, key: str) -> str:
+        """An unfinished upload; its id."""
+        return str(self.s3.create_multipart_upload(Bucket=BUCKET, Key=key)["UploadId"])
+
+    def put_order(self, user: str, order: str) -> None:
+        """One more item of a user."""
+        self.dynamodb.put_item(
+            TableName="orders", Item={"pk": {"S": f"USER#{user}"}, "sk": {"S": order}, "text": {"S": "x" * 50}}
+        )
+
+    def put_file(self, key: str, bucket: str = BUCKET) -> str:
+        """One more version; its id."""
+        return str(self.s3.put_object(Bucket=bucket, Key=key, Body=b"x").get("VersionId", "null"))
+
+    def make_user(self, name: str = USER) -> str:
+        """A user in the pool; the sub."""
+        user = self.cognito.admin_create_user(UserPoolId=self.pool, Username=name)["User"]
+        return next(str(one["Value"]) for one in user["Attributes"] if one["Name"] == "sub")
+
+    def pool_user(self, name: str = USER) -> Mapping[str, Any] | None:
+        """The pool's user of this name now."""
+        try:
+            return dict(self.cognito.admin_get_user(UserPoolId=self.pool, Username=name))
+        except self.cognito.exceptions.UserNotFoundException:
+            return None
+
+    def items(self, table: str) -> list[Mapping[str, Any]]:
+        """All items of a user table."""
+        return [from_item(item) for item in self.dynamodb.scan(TableName=table)["Items"]]
+
+    def versions(self, prefix: str = "", bucket: str = BUCKET) -> list[tuple[str, str]]:
+        """(key, version id) of all versions and markers under a prefix."""
+        pages = self.s3.get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=prefix)
+        return [
+            (entry["Key"], entry["VersionId"])
+            for page in pages
+            for entry in (*page.get("Versions", ()), *page.get("DeleteMarkers", ()))
+        ]
+
+    def uploads(self, prefix: str = "") -> list[str]:
+        """Ids of all unfinished uploads under a prefix."""
+        answer = self.s3.list_multipart_uploads(Bucket=BUCKET, Prefix=prefix)
+        return [one["UploadId"] for one in answer.get("Uploads", ())]
+
+    def data(self, user: str = USER, customer: str = CUSTOMER) -> Mapping[str, object]:
+        """All that the stores hold of a user, to compare before and after."""
+        pool_user = self.pool_user(user)
+        return {
+            "orders": [item for item in self.items("orders") if item["pk"] == f"USER#{user}"],
+            "visits": [item for item in self.items("visits") if item["customer"] == int(customer)],
+            "photos": self.versions(f"users/{user}/"),
+            "uploads": self.uploads(f"users/{user}/"),
+            "identity": (pool_user or {}).get("UserAttributes"),
+        }
+
+    # -- requests
+
+    def accept(self, user: str = USER, customer: str = CUSTOMER, **fields: object) -> str:
+        """A request that is due at once; its id."""
+        event = {"user_id": user, "identifiers": {"customer_id": customer}, "grace_days": 0, **fields}
+        return str(self.run("Request", event=event)["deletion_request_id"])
+
+    def claimed(self, user: str = USER, customer: str = CUSTOMER, *, owner: str = OWNER) -> str:
+        """A request that an execution has claimed; its id."""
+        request = self.accept(user, customer)
+        self.dispatch(request)
+        self.claim(request, owner=owner)
+        return request
+
+    def dispatch(self, request: str) -> None:
+        """Count an attempt, as a dispatch does."""
+        record = self.record(request)
+        self.write(
+            DISPATCH,
+            request,
+            {
+                "now": self.now,
+                "attempt": record["attempt"],
+                "attempt_base": record["attempt_base"],
+                "due_at": self.now + 300,
+            },
+        )
+
+    def claim(
+        self, request: str, *, owner: str = OWNER, attempt: int | None = None, steps: Sequence[str] = STEPS
+    ) -> None:
+        """What the graph's first state does."""
+        values = {
+            "me": owner,
+            "now": self.now,
+            "due_at": self.now + 900,
+            "attempt": attempt or self.record(request)["attempt"],
+            "definition": "d1",
+        }
+        self.write(CLAIM, request, values, each=(*steps, VERIFY_STEP))
+
+    def write(
+        self,
+        transition: Transition,
+        request: str,
+        values: Mapping[str, object],
+        *,
+        step: str | None = None,
+        each: Sequence[str] = (),
+    ) -> None:
+        """Run a transition as the graph does: one UpdateItem with the rendered expressions."""
+        rendered = render(transition, step=step, each=each)
+        self.dynamodb.update_item(**expressions(TABLE, request_key(request), rendered, values))
+
+    def change(self, request: str, **attributes: object) -> None:
+        """Set attributes by force; None removes one, and "a__b" is a path."""
+        for path, value in attributes.items():
+            parts = path.split("__")
+            names = {f"#n{index}": part for index, part in enumerate(parts)}
+            place = ".".join(names)
+            values = {} if value is None else {"ExpressionAttributeValues": {":v": to_value(value)}}
+            self.dynamodb.update_item(
+                TableName=TABLE,
+                Key=request_key(request),
+                UpdateExpression=f"REMOVE {place}" if value is None else f"SET {place} = :v",
+                ExpressionAttributeNames=names,
+                **values,
+            )
+
+    def record(self, request: str) -> dict[str, Any]:
+        """The request's item."""
+        return self._item(request_key(request))
+
+    def guard(self, subject: str) -> dict[str, Any]:
+        """The user's guard item."""
+        return self._item(guard_key(subject))
+
+    def _item(self, key: Mapping[str, Any]) -> dict[str, Any]:
+        return from_item(self.dynamodb.get_item(TableName=TABLE, Key=key, ConsistentRead=True).get("Item", {}))
+
+    def deleted(self, request: str, step: str) -> Mapping[str, int]:
+        """The step's recorded counts, without the stores that had nothing."""
+        counts: Mapping[str, int] = self.record(request)["steps"][step].get("deleted", {})
+        return {store: number for store, number in counts.items() if number}
+
+    # -- functions
+
+    def run(
+        self,
+        function: str,
+        request: str = "",
+        *,
+        owner: str = OWNER,
+        context: Context | None = None,
+        event: Mapping[str, object] | None = None,
+    ) -> Mapping[str, Any]:
+        """Invoke a function once, in its own environment."""
+        if event is None:
+            event = {"deletion_request_id": request, "owner": owner, "step": function}
+        with self.environment(function) as handler:
+            return handler(event, context or Context())  # type: ignore[no-any-return]
+
+    def run_until_done(self, step: str, request: str, *, owner: str = OWNER, limit: int = 20) -> Mapping[str, Any]:
+        """Invoke a step as the graph does, until it is done."""
+        for _ in range(limit):
+            answer = self.run(step, request, owner=owner)
+            if answer["done"]:
+                return answer
+        raise AssertionError(f"{step} is not done after {limit} invocations: {self.record(request)['steps'][step]}")
+
+    @contextmanager
+    def environment(self, function: str) -> Iterator[Any]:
+        """The process environment of one function; gives its handler."""
+        with _lock:
+            before = dict(os.environ)
+            handler, own = self.functions()[function]
+            os.environ.update(own)
+            settings.load.cache_clear()
+        try:
+            yield handler
+        finally:
+            with _lock:
+                os.environ.clear()
+                os.environ.update(before)
+                settings.load.cache_clear()
+
+    def functions(self) -> Mapping[str, tuple[Any, Mapping[str, str]]]:
+        """Function -> its handler and its environment."""
+        from handlers import dispatch, request
+        from handlers.steps import cancel_deletion, complete_deletion, restore_identity, verify_erasure
+
+        table = {"REQUEST_TABLE": TABLE, "LEASE": "900"}
+        return {
+            **{name: self._step(name) for name in STEPS},
+            "RestoreIdentity": (
+                restore_identity.handler,
+                {**table, "STEP_TIMEOUT": "60", "USER_POOL_ID": self.pool},
+            ),
+            VERIFY_STEP: (
+                verify_erasure.handler,
+                {
+                    **table,
+                    "ERASING_FUNCTIONS": json.dumps({name: function_arn(name) for name in STEPS[1:]}),
+                    "LONGEST_LISTING": "600",
+                },
+            ),
+            "CompleteDeletion": (complete_deletion.handler, {**table, "DEPLOYED_STEPS": json.dumps(STEPS)}),
+            "CancelDeletion": (cancel_deletion.handler, table),
+            "Request": (request.handler, self._request_environment()),
+            "Dispatch": (
+                dispatch.handler,
+                {
+                    **table,
+                    "STATE_MACHINE_ARN": self.machine,
+                    "DISPATCH_VISIBILITY": "300",
+                    "MAX_DISPATCHES": "3",
+                },
+            ),
+        }
+
+    def _step(self, name: str) -> tuple[Any, Mapping[str, str]]:
+        from handlers.steps import delete_files, delete_identity, delete_records, suspend_identity
+
+        module, kind, erases = {
+            "SuspendIdentity": (suspend_identity, StepKind.COMPENSATABLE, False),
+            "DeleteRecords": (delete_records, StepKind.PIVOT, True),
+            "DeleteFiles": (delete_files, StepKind.RETRIABLE, True),
+            "DeleteIdentity": (delete_identity, StepKind.RETRIABLE, True),
+        }[name]
+        return module.handler, {
+            "REQUEST_TABLE": TABLE,
+            "LEASE": "900",
+            "STEP": name,
+            "STEP_KIND": str(kind),
+            "STEP_ERASES": str(erases).lower(),
+            "STEP_TIMEOUT": "300",
+            "UNDO_TIMEOUT": "60" if kind is StepKind.COMPENSATABLE else "0",
+            "STEP_VERIFY": f"{module.__name__}.remaining" if erases else "",
+            "RECORD_STORES": to_json(RECORD_STORES),
+            "FILE_STORES": to_json(FILE_STORES),
+            "USER_POOL_ID": self.pool,
+            "SETTLE": "0",
+            **self.more_environment,
+        }
+
+    more_environment: Mapping[str, str] = {}
+    """Set by a test: what differs for the steps."""
+
+    def _request_environment(self) -> Mapping[str, str]:
+        return {
+            "REQUEST_TABLE": TABLE,
+            "REALM": "test",
+            "HMAC_KEY_ID": self.key,
+            "IDENTIFIERS": '["customer_id"]',
+            "USER_POOL_ID": self.pool,
+            "GRACE_DEFAULT": str(30 * 86400),
+            "GRACE_MINIMUM": "0",
+            "GRACE_MAXIMUM": str(40 * 86400),
+            "ERASE_WITHIN": str(45 * 86400),
+            "ATTEMPT_WORST_CASE": "86400",
+            "SCHEDULE_GROUP": "deletions",
+            "SCHEDULE_ROLE_ARN": f"arn:aws:iam::{ACCOUNT}:role/schedule",
+            "SCHEDULE_TARGET_ARN": function_arn("Dispatch"),
+            "SCHEDULE_DEAD_LETTERS_ARN": f"arn:aws:sqs:{REGION}:{ACCOUNT}:schedule-dead-letters",
+        }
+
+    def lambdas(self, call: Call) -> Any:
+        """Answer Lambda's Invoke by running the function here; give it to `Wire.before("Invoke", ...)`."""
+        name = call.params["FunctionName"].split(":")[6]
+        event = json.loads(call.params["Payload"])
+        with _lock:
+            try:
+                payload: Mapping[str, Any] = self.run(name, event=event)
+            except Exception as error:  # noqa: BLE001 (what Lambda's runtime does)
+                payload = {"errorType": type(error).__name__, "errorMessage": str(error)}
+                return invoked(payload, FunctionError="Unhandled")(call)
+        return invoked(payload)(call)
+
+
+def invoked(payload: Mapping[str, Any], **fields: Any) -> Act:
+    """Lambda answers with this payload."""
+    body = SimpleNamespace(read=lambda: json.dumps(payload).encode())
+    return answered(StatusCode=200, Payload=body, **fields)
+
+
+def function_arn(name: str) -> str:
+    """The alias that others call."""
+    return f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name}:live"
+
+
+_seeding_clients: dict[str, Any] = {}
