@@ -17,8 +17,8 @@ demo: $(VENV)/.done $(EMULATOR)/.done .build/.done  ## delete three accounts on 
 test: $(VENV)/.done $(EMULATOR)/.done .build/.done lint types  ## lint, types and every test but the real Pulumi engine's
 	@$(BIN)/python -m pytest -n 2 tests/unit tests/workflow tests/infra tests/emulator
 
-test-fast: $(VENV)/.done .build/.done  ## every test that needs no emulator
-	@$(BIN)/python -m pytest -n 2 -q tests/unit tests/workflow tests/infra
+test-fast: $(VENV)/.done .build/.done  ## what needs no emulator, without the exhaustive tests
+	@$(BIN)/python -m pytest -n 2 -q -m "not exhaustive" tests/unit tests/workflow tests/infra
 
 test-engine: $(VENV)/.done $(EMULATOR)/.done .build/.done  ## the real Pulumi engine; needs Go, or pulumi on the PATH
 	@$(BIN)/python -m pytest tests/engine

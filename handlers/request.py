@@ -99,8 +99,10 @@ def handler(event: Any, _context: LambdaContext) -> Mapping[str, object]:
     wish = _parse(event, own)
     subject = f"k1_{_mac(own, 'subject', wish.user_id).hex()}"
     request_id = _request_id(own, wish)
-    new = _new_record(own, wish, request_id, subject)
-    record = _accept(RequestTable(own.request_table), request_id, subject, new)
+    table = RequestTable(own.request_table)
+    record = _existing(table, request_id, subject)
+    if record is None:
+        record = _accept(table, request_id, subject, _new_record(own, wish, request_id, subject))
     if record.status is Status.SCHEDULED:
         _schedule(own, record)
     telemetry.log("accepted", deletion_request_id=record.deletion_request_id, outcome=str(record.status))
@@ -109,7 +111,33 @@ def handler(event: Any, _context: LambdaContext) -> Mapping[str, object]:
         "status": str(record.status),
         "grace_ends_at": record.attributes["grace_ends_at"],
         "erase_by": record.attributes["erase_by"],
+        "identity": _identity_word(own, record),
     }
+
+
+def _identity_word(own: RequestSettings, record: Record) -> str:
+    """What the request knows of the user's Cognito identity; an ended request keeps nothing of it."""
+    if own.user_pool_id is None:
+        return "no pool"
+    if record.person is None:
+        return "removed"
+    return "recorded" if record.person.identity else "not found"
+
+
+def _existing(table: RequestTable, request_id: str, subject: str) -> Record | None:
+    """The request that this one repeats, or the one that is open for the user; neither is checked or looked up again.
+
+    Raises:
+        InvalidEvent: the idempotency key was used for another user.
+    """
+    repeated = table.read(request_id)
+    if repeated is not None:
+        if repeated.subject != subject:
+            raise InvalidEvent("idempotency_key", "was used for another user")
+        return repeated
+    active = table.read_guard(subject).get("active_request")
+    record = table.read(active) if active else None
+    return record if record is not None and record.status in _OPEN else None
 
 
 def _accept(table: RequestTable, request_id: str, subject: str, new: Mapping[str, object]) -> Record:
@@ -135,6 +163,9 @@ def _new_record(own: RequestSettings, wish: Wish, request_id: str, subject: str)
     if grace_ends_at + _seconds(own.attempt_worst_case) >= erase_by:
         raise InvalidEvent("requested_at", "with this grace period the deletion could end after erase_by")
     identity = _identity(own.user_pool_id, wish.user_id)
+    if own.user_pool_id and identity is None:
+        telemetry.log("identity not found", deletion_request_id=request_id)
+        telemetry.count("IdentityNotFound")
     return {
         "deletion_request_id": request_id,
         "user_id": wish.user_id,
@@ -156,12 +187,18 @@ def _new_record(own: RequestSettings, wish: Wish, request_id: str, subject: str)
 
 
 def _identity(pool: str | None, user_id: str) -> Identity | None:
-    """The pool's user with this sub or exactly this user name; an alias could mean somebody else."""
+    """The pool's user with this sub or exactly this user name.
+
+    Raises:
+        InvalidEvent: it is an alias (an e-mail address, a phone number), which could be somebody else's tomorrow.
+    """
     if not pool:
         return None
     found = search(pool, user_id) or look(pool, user_id)
-    if found is None or user_id not in (found.sub, found.username):
+    if found is None:
         return None
+    if user_id not in (found.sub, found.username):
+        raise InvalidEvent("user_id", "is an alias in the user pool; give the user's sub or user name")
     return _recorded(found)
 
 

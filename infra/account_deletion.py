@@ -12,8 +12,9 @@ from typing import Final
 import pulumi
 
 from handlers.core.stores import FileStore, to_json
-from infra import functions, schedule, storage, workflow
+from infra import events, functions, schedule, storage, workflow
 from infra.errors import refuse
+from infra.events import Recovery, RecoveryArgs
 from infra.functions import Function, FunctionArgs, Layer, LayerArgs
 from infra.packaging import Build
 from infra.platform import Text
@@ -95,7 +96,19 @@ class AccountDeletion(pulumi.ComponentResource):
         machine = self._make_machine(name, args, site, store, made)
         schedules = Schedules(
             f"{name}-schedules",
-            SchedulesArgs(site=site, target_arn=made[frame.DISPATCH].alias_arn),
+            SchedulesArgs(site=site, target_arns=(made[frame.DISPATCH].alias_arn, made[frame.SWEEP].alias_arn)),
+            pulumi.ResourceOptions(parent=self),
+        )
+
+        recovery = Recovery(
+            f"{name}-recovery",
+            RecoveryArgs(
+                site=site,
+                machine_arn=machine.arn,
+                recover=made[frame.RECOVER],
+                sweep=made[frame.SWEEP],
+                schedules=schedules,
+            ),
             pulumi.ResourceOptions(parent=self),
         )
 
@@ -104,9 +117,10 @@ class AccountDeletion(pulumi.ComponentResource):
         self.request_table_name = store.table_name
         self.schedule_group_name = schedules.group_name
         self.subject_key_arn = store.key_arn
-        self.dead_letter_queue_urls = {schedule.ROLE: schedules.dead_letters.url} | {
-            role: function.dead_letters.url for role, function in made.items() if function.dead_letters
-        }
+        self.dead_letter_queue_urls = {
+            schedule.ROLE: schedules.dead_letters.url,
+            events.STATUS_ROLE: recovery.dead_letters.url,
+        } | {role: function.dead_letters.url for role, function in made.items() if function.dead_letters}
         self.register_outputs(self.outputs())
 
     def outputs(self) -> dict[str, pulumi.Input[object]]:
@@ -183,6 +197,9 @@ def own_values(site: Site, settings: Settings, plan: Workflow, key_arn: Text) ->
         "schedule_dead_letters_arn": schedule.dead_letters_arn(site),
         "dispatch_arn": functions.alias_arn(site, frame.DISPATCH),
         "state_machine_arn": workflow.machine_arn(site),
+        "execution_arns": workflow.execution_arns(site),
+        "due_index": storage.DUE_INDEX,
+        "due_index_arn": storage.index_arn(site),
         "erasing_functions": json.dumps(erasing, sort_keys=True),
         "erasing_function_arns": sorted(erasing.values()),
     }
@@ -238,7 +255,7 @@ def _network_problems(settings: Settings, specs: Sequence[FunctionSpec]) -> list
 
 def _role_problems(specs: Sequence[FunctionSpec]) -> list[str]:
     """Two steps, or a step and a part of the frame, that would get the same physical names."""
-    taken = [*(spec.role for spec in specs), schedule.ROLE, workflow.ROLE]
+    taken = [*(spec.role for spec in specs), schedule.ROLE, workflow.ROLE, events.STATUS_ROLE]
     twice = sorted({role for role in taken if taken.count(role) > 1})
     return [f"two functions or parts are called {role}; rename the step" for role in twice]
 

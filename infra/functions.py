@@ -2,7 +2,6 @@
 
 import warnings
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Final
 
 import pulumi
@@ -25,10 +24,6 @@ with warnings.catch_warnings():
 
 LIVE: Final = "live"
 """The alias that everything calls: a deploy moves it, and the versions before it stay for a way back."""
-EVENT_RETRIES: Final = 2
-"""Further tries of an event that nobody waits for, before it goes to the dead letters; the most that Lambda takes."""
-EVENT_AGE: Final = timedelta(hours=6)
-"""How long such an event may wait for a free function; the longest that Lambda takes."""
 MAX_ENVIRONMENT_BYTES: Final = 4096
 """https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html: all variables of a function together."""
 _DIGEST_CHARACTERS: Final = 12
@@ -138,8 +133,8 @@ class Function(pulumi.ComponentResource):
                 # Belongs to the qualifier that is called: on the function itself it would never apply.
                 function_name=function.name,
                 qualifier=self.alias.name,
-                maximum_retry_attempts=EVENT_RETRIES,
-                maximum_event_age_in_seconds=int(EVENT_AGE.total_seconds()),
+                maximum_retry_attempts=spec.asynchronous.retries,
+                maximum_event_age_in_seconds=int(spec.asynchronous.max_age.total_seconds()),
                 opts=pulumi.ResourceOptions(parent=self),
             )
         self.register_outputs({"alias_arn": self.alias_arn})

@@ -1,6 +1,6 @@
 """The physical name of everything, by one rule: `<prefix>-<environment>-<role>`.
 
-Names of account-wide services (IAM, S3) also carry the Region, so two environments, and two Regions of one account,
+Names of account-wide services (IAM) also carry the Region, so two environments, and two Regions of one account,
 never meet. A name that a service would refuse for its length is cut and ends in a hash of the whole name: stable from
 run to run, and still disjoint from the names of other environments and Regions.
 """
@@ -53,15 +53,11 @@ MACHINE_LOG_GROUP = Kind(
 )
 QUEUE = Kind(service="SQS queue", limit=80, characters=r"a-zA-Z0-9_-")
 SCHEDULE_GROUP = Kind(service="schedule group", limit=64, characters=r"0-9a-zA-Z_.-")
+SCHEDULE = Kind(service="schedule", limit=64, characters=r"0-9a-zA-Z_.-")
 RULE = Kind(service="EventBridge rule", limit=64, characters=r"a-zA-Z0-9_.-")
 TABLE = Kind(service="DynamoDB table", limit=255, characters=r"a-zA-Z0-9_.-")
 MACHINE = Kind(service="state machine", limit=80, characters=r"0-9A-Za-z_-")
 KEY_ALIAS = Kind(service="KMS alias", limit=256 - len("alias/"), characters=r"a-zA-Z0-9/_-", lead="alias/")
-ALARM = Kind(service="CloudWatch alarm", limit=255, characters=r"a-zA-Z0-9_. -")
-DASHBOARD = Kind(service="CloudWatch dashboard", limit=255, characters=r"a-zA-Z0-9_-")
-TOPIC = Kind(service="SNS topic", limit=256, characters=r"a-zA-Z0-9_-")
-HTTP_API = Kind(service="HTTP API", limit=128, characters=r"a-zA-Z0-9_.-")
-BUCKET = Kind(service="S3 bucket", limit=63, characters=r"a-z0-9.-", account_wide=True)
 
 KINDS: Final = (
     ROLE,
@@ -71,15 +67,11 @@ KINDS: Final = (
     MACHINE_LOG_GROUP,
     QUEUE,
     SCHEDULE_GROUP,
+    SCHEDULE,
     RULE,
     TABLE,
     MACHINE,
     KEY_ALIAS,
-    ALARM,
-    DASHBOARD,
-    TOPIC,
-    HTTP_API,
-    BUCKET,
 )
 
 

@@ -23,6 +23,8 @@ class DeadLetterQueueArgs:
     """Account, Region, names and rails."""
     role: str
     """The part of its name that says whose queue it is; `-dlq` is appended."""
+    rule_arn: str | None = None
+    """The EventBridge rule that sends to it: EventBridge asks the queue's policy, as a rule has no role for it."""
 
 
 class DeadLetterQueue(pulumi.ComponentResource):
@@ -56,7 +58,7 @@ class DeadLetterQueue(pulumi.ComponentResource):
         aws.sqs.QueuePolicy(
             f"{name}-policy",
             queue_url=self.queue.url,
-            policy=json.dumps(_tls_only(self.arn), sort_keys=True),
+            policy=json.dumps(_policy(self.arn, args.rule_arn), sort_keys=True),
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.url = self.queue.url
@@ -68,8 +70,25 @@ def queue_arn(site: Site, role: str) -> str:
     return site.arn("sqs", site.name(QUEUE, f"{role}-dlq"))
 
 
+def _policy(arn: str, rule_arn: str | None) -> dict[str, object]:
+    statements = [_tls_only(arn)]
+    if rule_arn is not None:
+        # https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-dlq.html
+        statements.append(
+            {
+                "Sid": "AllowTheRule",
+                "Effect": "Allow",
+                "Principal": {"Service": "events.amazonaws.com"},
+                "Action": "sqs:SendMessage",
+                "Resource": arn,
+                "Condition": {"ArnEquals": {"aws:SourceArn": rule_arn}},
+            }
+        )
+    return {"Version": "2012-10-17", "Statement": statements}
+
+
 def _tls_only(arn: str) -> dict[str, object]:
-    statement = {
+    return {
         "Sid": "DenyWithoutTls",
         "Effect": "Deny",
         "Principal": "*",
@@ -77,4 +96,3 @@ def _tls_only(arn: str) -> dict[str, object]:
         "Resource": arn,
         "Condition": {"Bool": {"aws:SecureTransport": "false"}},
     }
-    return {"Version": "2012-10-17", "Statement": [statement]}

@@ -21,8 +21,8 @@ class SchedulesArgs:
 
     site: Site
     """Account, Region, names and rails."""
-    target_arn: str
-    """Alias of the function that starts a request."""
+    target_arns: tuple[str, ...]
+    """Aliases of the functions that schedules call: what starts a request, and the sweeper."""
 
 
 class Schedules(pulumi.ComponentResource):
@@ -40,6 +40,8 @@ class Schedules(pulumi.ComponentResource):
     """Calls that the scheduler could not make."""
     group: aws.scheduler.ScheduleGroup
     """What must exist before the first schedule."""
+    role: Role
+    """What a schedule calls as."""
 
     def __init__(self, name: str, args: SchedulesArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("account-deletion:schedule:Schedules", name, None, opts)
@@ -55,7 +57,7 @@ class Schedules(pulumi.ComponentResource):
             tags=site.tags,
             opts=pulumi.ResourceOptions(parent=self, protect=site.protects_data),
         )
-        Role(
+        self.role = Role(
             f"{name}-access",
             RoleArgs(
                 site=site,
@@ -98,7 +100,7 @@ def dead_letters_arn(site: Site) -> str:
 def statements_of(args: SchedulesArgs) -> list[Statement]:
     """Everything that the schedules' role may do."""
     return [
-        Statement(actions=("lambda:InvokeFunction",), resources=(args.target_arn,)),
+        Statement(actions=("lambda:InvokeFunction",), resources=args.target_arns),
         Statement(actions=("sqs:SendMessage",), resources=(dead_letters_arn(args.site),)),
         *platform_key_statements(args.site),
     ]

@@ -48,7 +48,7 @@ class RequestStore(pulumi.ComponentResource):
         site = args.site
         self.table_name = table_name(site.naming)
         self.table_arn = table_arn(site)
-        self.index_arn = f"{self.table_arn}/index/{DUE_INDEX}"
+        self.index_arn = index_arn(site)
         self.table = self._make_table(name, site)
         key = aws.kms.Key(
             f"{name}-subject-key",
@@ -106,6 +106,11 @@ class RequestStore(pulumi.ComponentResource):
 def table_name(naming: Naming) -> str:
     """The request table's name."""
     return naming.name(TABLE, TABLE_ROLE)
+
+
+def index_arn(site: Site) -> str:
+    """ARN of the index `due`."""
+    return f"{table_arn(site)}/index/{DUE_INDEX}"
 
 
 def table_arn(site: Site) -> str:

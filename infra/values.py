@@ -98,7 +98,12 @@ class Values:
         if not resources:
             return None
         because = (allow.reason or None) if resources == ("*",) else None
-        return Statement(actions=allow.action_names(), resources=resources, any_resource_because=because)
+        return Statement(
+            actions=allow.action_names(),
+            resources=resources,
+            condition={kind: dict(keys) for kind, keys in allow.condition.items()} or None,
+            any_resource_because=because,
+        )
 
     def _of(self, value: str | Value) -> Resolved | None:
         if isinstance(value, str):

@@ -92,6 +92,11 @@ def machine_arn(site: Site) -> str:
     return site.arn("states", f"stateMachine:{site.name(MACHINE, ROLE)}")
 
 
+def execution_arns(site: Site) -> str:
+    """Every execution of the machine: their names are request ids and attempts, known at run time only."""
+    return site.arn("states", f"execution:{site.name(MACHINE, ROLE)}:*")
+
+
 def statements_of(args: StateMachineArgs) -> list[Statement]:
     """Everything that the machine's role may do."""
     return [

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from handlers.core.checkpoint import RESERVE
-from handlers.core.errors import FAMILIES, Retryable
+from handlers.core.errors import FAMILIES, DeletionError, Retryable
 from handlers.core.frame import Handler
 from statemachine.plan import Plan, raised
 from statemachine.rendering import state_names
@@ -22,7 +22,7 @@ SHORTEST = RESERVE + timedelta(seconds=5)
 
 _NAME = re.compile(r"[A-Z][A-Za-z0-9]*")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
-_ACTION = re.compile(r"[a-z0-9-]+:[A-Za-z]+")
+_ACTION = re.compile(r"[a-z0-9-]+:[A-Za-z0-9]+")
 _FRAME_VARIABLES = frozenset(
     {"LEASE", "REQUEST_TABLE", "STEP", "STEP_ERASES", "STEP_KIND", "STEP_TIMEOUT", "STEP_VERIFY", "UNDO_TIMEOUT"}
 )
@@ -68,6 +68,9 @@ def findings(plan: Plan) -> tuple[Finding, ...]:
     """Everything that is wrong with a plan, apart from its rendered definition."""
     if not plan.steps:
         return (Finding("W01", "steps", "there is none", "give at least one Step"),)
+    # What has another type than it says cannot be looked at any further.
+    if mistyped := tuple(_types(plan)):
+        return mistyped
     found = [*_names(plan), *_order(plan), *_frame(plan)]
     for step in plan.steps:
         found += [*_step(step), *_handler(step.name, step.handler), *_options(step.name, step.function, step.allow)]
@@ -79,6 +82,21 @@ def findings(plan: Plan) -> tuple[Finding, ...]:
     return tuple(found) or tuple(_times(plan))
 
 
+def _types(plan: Plan) -> Findings:
+    if not isinstance(plan.steps, tuple):
+        yield Finding("W01", "steps", f"a {type(plan.steps).__name__}", "give a tuple: a workflow never changes")
+    for step in plan.steps:
+        policies: tuple[Retry | Catch, ...] = (*step.retry, *step.catch)
+        for policy in policies:
+            for error in policy.on:
+                if not (isinstance(error, type) and issubclass(error, DeletionError)):
+                    code, kind = ("W09", "Retry") if isinstance(policy, Retry) else ("W10", "Catch")
+                    yield Finding(code, step.name, f"a {kind} names {error!r}", "name a class of handlers.core.errors")
+        for field in ("timeout", "wait"):
+            if not isinstance(getattr(step, field), timedelta):
+                yield Finding("W08", step.name, f"{field} is no timedelta", f"e.g. {field}=timedelta(minutes=5)")
+
+
 def _names(plan: Plan) -> Findings:
     for step in plan.steps:
         if not _NAME.fullmatch(step.name) or len(step.name) > MAX_NAME:
@@ -86,14 +104,15 @@ def _names(plan: Plan) -> Findings:
     for name, times in Counter(step.name for step in plan.steps).items():
         if times > 1:
             yield Finding("W03", name, f"{times} steps have this name", "a name is a key in the record; use each once")
-    states = Counter(name for step in plan.steps for name in state_names(step))
-    states.update(FRAME_STATES)
     steps = {step.name for step in plan.steps}
-    for name, times in states.items():
-        if times > 1 and name not in steps:
-            yield Finding("W03", name, f"{times} states would have this name", "rename the step or its module")
-        elif name in steps and name in FRAME_STATES:
-            yield Finding("W03", name, "the frame has a state of this name", "choose another")
+    derived = Counter(name for step in plan.steps for name in state_names(step)[1:])
+    for name in sorted(steps & FRAME_STATES):
+        yield Finding("W03", name, "the frame has a state of this name", "choose another")
+    for name in sorted(steps & derived.keys()):
+        yield Finding("W03", name, "another step brings a state of this name along", "choose another")
+    for name, times in derived.items():
+        if times > 1 or name in FRAME_STATES:
+            yield Finding("W03", name, "two states would have this name", "rename the step or its module")
 
 
 def _order(plan: Plan) -> Findings:
@@ -162,7 +181,7 @@ def _retries(place: str, handler: Handler, retries: tuple[Retry, ...]) -> Findin
 
 def _retry_numbers(place: str, retry: Retry) -> Findings:
     yield from _within(place, "Retry.attempts", retry.attempts, 0, 100)
-    yield from _between(place, "Retry.interval", retry.interval, _SECOND, timedelta(days=1))
+    yield from _between(place, "Retry.interval", retry.interval, _SECOND, MAX_WAIT)
     if retry.backoff < 1:
         yield Finding("W09", place, f"Retry.backoff {retry.backoff} is below 1", "use 1.0 for even waits")
     if retry.max_delay is not None and retry.max_delay <= retry.interval:
@@ -204,8 +223,8 @@ def _policy_classes(place: str, kind: str, handler: Handler, policy: Retry | Cat
 def _options(place: str, options: FunctionOptions, allow: Sequence[Any]) -> Findings:
     yield from _within(place, "memory", options.memory, 128, 10_240)
     for name in options.environment:
-        if not _VARIABLE.fullmatch(name) or name.startswith("AWS_"):
-            yield Finding("W11", place, f"environment {name}", "A-Z, 0-9 and _, not beginning with AWS_")
+        if not _VARIABLE.fullmatch(name) or name.startswith(("AWS_", "LAMBDA_")):
+            yield Finding("W11", place, f"environment {name}", "A-Z, 0-9 and _, not beginning with AWS_ or LAMBDA_")
         if name in _FRAME_VARIABLES:
             yield Finding("W11", place, f"environment {name} is set by the frame", "choose another name")
     for one in allow:
@@ -223,6 +242,8 @@ def _frame(plan: Plan) -> Findings:
     yield from _between("Workflow", "backoff", plan.backoff, _SECOND, MAX_WAIT)
     yield from _between("Workflow", "backoff_limit", plan.backoff_limit, plan.backoff, timedelta(days=1))
     yield from _between("Workflow", "dispatch_visibility", plan.dispatch_visibility, _SECOND, MAX_WAIT)
+    yield from _within("Workflow", "sweep_limit", plan.sweep_limit, 1, 3000)
+    yield from _within("Workflow", "start_rate", plan.start_rate, 1, 100)
     yield from _within("Workflow", "rounds", plan.rounds, 1, 10)
     yield from _within("Workflow", "max_failures", plan.max_failures, 1, 20)
     yield from _within("Workflow", "max_dispatches", plan.max_dispatches, plan.max_failures + 1, 1000)

@@ -1,9 +1,12 @@
 """Plan -> the numbers that somebody asks for before a deployment."""
 
 from datetime import timedelta
+from pathlib import Path
 
 from statemachine.plan import Plan, step_retries, step_worst_case
-from statemachine.step import Step
+from statemachine.step import Step, file_of
+
+ROOT = Path(__file__).resolve().parents[1]
 
 CONTROL_WRITES = 2
 """Of each invocation of a step: begin and finish; and one for each batch."""
@@ -11,7 +14,7 @@ CONTROL_WRITES = 2
 
 def describe(plan: Plan) -> str:
     """A table of the steps and the arithmetic of the whole, ending in a newline."""
-    rows = [("step", "kind", "timeout", "turns", "tries", "wait", "worst case"), *map(_row, plan.steps)]
+    rows = [("step", "kind", "timeout", "turns", "tries", "wait", "worst case", "file"), *map(_row, plan.steps)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     longest = max(plan.silences(), key=lambda one: one[1])
@@ -47,4 +50,5 @@ def _row(step: Step) -> tuple[str, ...]:
         str(tries),
         show(step.wait),
         show(step_worst_case(step)),
+        str(Path(file_of(step.handler)).relative_to(ROOT)),
     )

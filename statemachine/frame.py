@@ -1,12 +1,14 @@
 """The Lambda functions around the steps: what each is for, and its handler."""
 
-from handlers import dispatch, request
+from handlers import dispatch, recover, request, sweep
 from handlers.core.frame import Handler
 from handlers.steps import cancel_deletion, complete_deletion, verify_erasure
 from statemachine.step import Step, kebab
 
 REQUEST = "request-deletion"
 DISPATCH = "dispatch"
+SWEEP = "sweep"
+RECOVER = "recover"
 VERIFY = "verify-erasure"
 COMPLETE = "complete-deletion"
 CANCEL = "cancel-deletion"
@@ -14,6 +16,8 @@ CANCEL = "cancel-deletion"
 HANDLERS: dict[str, Handler] = {
     REQUEST: request.handler,
     DISPATCH: dispatch.handler,
+    SWEEP: sweep.handler,
+    RECOVER: recover.handler,
     VERIFY: verify_erasure.handler,
     COMPLETE: complete_deletion.handler,
     CANCEL: cancel_deletion.handler,

@@ -9,12 +9,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from statemachine.frame import CANCEL, COMPLETE, DISPATCH, HANDLERS, REQUEST, VERIFY, role_of, undo_role_of
+from statemachine.frame import (
+    CANCEL,
+    COMPLETE,
+    DISPATCH,
+    HANDLERS,
+    RECOVER,
+    REQUEST,
+    SWEEP,
+    VERIFY,
+    role_of,
+    undo_role_of,
+)
 from statemachine.plan import Plan
 from statemachine.step import Allow, Compensation, Step, Value, path_of
 
 _TABLE_ENVIRONMENT: Mapping[str, str | Value] = {"REQUEST_TABLE": Value("request_table")}
 _TABLE = Value("request_table_arn")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asynchronous:
+    """How Lambda delivers an event whose sender does not wait."""
+
+    retries: int = 2
+    """Further calls after the first, 0 to 2."""
+    max_age: timedelta = timedelta(hours=6)
+    """How long an event is worth delivering, 60 s to 6 h."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,15 +52,16 @@ class FunctionSpec:
     environment: Mapping[str, str | Value] = field(default_factory=dict)
     allow: tuple[Allow, ...] = ()
     network: bool = False
-    asynchronous: bool = False
-    """Whether somebody invokes it without waiting; then it has a dead-letter queue."""
+    asynchronous: Asynchronous | None = None
+    """How its events are delivered if somebody invokes it without waiting; then it has a dead-letter queue."""
 
 
 def function_specs(plan: Plan) -> tuple[FunctionSpec, ...]:
     """All functions of a deployment of this plan."""
     steps = [_step(step, plan) for step in plan.steps]
     undos = [_undo(step, step.compensation, plan) for step in plan.steps if step.compensation]
-    return (_request(plan), _dispatch(plan), *steps, *undos, _verify(plan), _complete(plan), _cancel())
+    frame = (_verify(plan), _complete(plan), _cancel())
+    return (_request(plan), _dispatch(plan), _sweep(plan), _recover(plan), *steps, *undos, *frame)
 
 
 def _seconds(duration: timedelta) -> str:
@@ -157,6 +179,7 @@ def _request(plan: Plan) -> FunctionSpec:
             Allow(
                 "iam:PassRole",
                 on=Value("schedule_role_arn"),
+                condition={"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}},
                 reason="CreateSchedule hands this role to the scheduler",
             ),
         ),
@@ -168,15 +191,66 @@ def _dispatch(plan: Plan) -> FunctionSpec:
         role=DISPATCH,
         handler=path_of(HANDLERS[DISPATCH]),
         timeout=timedelta(seconds=60),
-        environment={
-            **_TABLE_ENVIRONMENT,
-            "STATE_MACHINE_ARN": Value("state_machine_arn"),
-            "DISPATCH_VISIBILITY": _seconds(plan.dispatch_visibility),
-            "MAX_DISPATCHES": str(plan.max_dispatches),
-        },
+        environment=_dispatch_environment(plan),
         allow=(
             Allow(("dynamodb:GetItem", "dynamodb:UpdateItem"), on=_TABLE),
             Allow("states:StartExecution", on=Value("state_machine_arn")),
         ),
-        asynchronous=True,
+        asynchronous=Asynchronous(),
+    )
+
+
+def _dispatch_environment(plan: Plan) -> Mapping[str, str | Value]:
+    return {
+        **_TABLE_ENVIRONMENT,
+        "STATE_MACHINE_ARN": Value("state_machine_arn"),
+        "DISPATCH_VISIBILITY": _seconds(plan.dispatch_visibility),
+        "MAX_DISPATCHES": str(plan.max_dispatches),
+    }
+
+
+def _recover_environment(plan: Plan) -> Mapping[str, str | Value]:
+    return {
+        **_TABLE_ENVIRONMENT,
+        "BACKOFF": _seconds(plan.backoff),
+        "BACKOFF_LIMIT": _seconds(plan.backoff_limit),
+    }
+
+
+def _recover(plan: Plan) -> FunctionSpec:
+    return FunctionSpec(
+        role=RECOVER,
+        handler=path_of(HANDLERS[RECOVER]),
+        timeout=timedelta(seconds=60),
+        environment=_recover_environment(plan),
+        allow=(
+            Allow(("dynamodb:GetItem", "dynamodb:UpdateItem"), on=_TABLE),
+            Allow("states:DescribeExecution", on=Value("execution_arns")),
+        ),
+        asynchronous=Asynchronous(),
+    )
+
+
+def _sweep(plan: Plan) -> FunctionSpec:
+    return FunctionSpec(
+        role=SWEEP,
+        handler=path_of(HANDLERS[SWEEP]),
+        # The next run comes a minute later; what this one leaves is still due then.
+        timeout=timedelta(seconds=58),
+        memory=512,
+        environment={
+            **_dispatch_environment(plan),
+            **_recover_environment(plan),
+            "DUE_INDEX": Value("due_index"),
+            "SWEEP_LIMIT": str(plan.sweep_limit),
+            "START_RATE": str(plan.start_rate),
+        },
+        allow=(
+            Allow(("dynamodb:GetItem", "dynamodb:UpdateItem"), on=_TABLE),
+            Allow("dynamodb:Query", on=Value("due_index_arn")),
+            Allow("states:StartExecution", on=Value("state_machine_arn")),
+            Allow("states:DescribeExecution", on=Value("execution_arns")),
+        ),
+        # A run that did not come about is made up for by the next one.
+        asynchronous=Asynchronous(retries=0, max_age=timedelta(seconds=60)),
     )

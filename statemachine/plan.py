@@ -80,6 +80,13 @@ class Plan:
     backoff_limit: timedelta = timedelta(hours=1)
     """The longest wait between two attempts."""
 
+    sweep_limit: int = 1000
+    """Due requests that one run of the sweeper looks after at most, 1 to 3000; a run comes every minute."""
+    start_rate: int = 25
+    """Requests that the sweeper looks after in a second at most, 1 to 100: an account's StartExecution and
+    DescribeExecution quotas are shared with everything else (https://docs.aws.amazon.com/step-functions/latest/dg/
+    service-quotas.html)."""
+
     @property
     def worst_case(self) -> timedelta:
         """How long one attempt can take at most: all turns, retries, waits and rounds."""

@@ -67,6 +67,8 @@ class Allow:
     """IAM actions, e.g. "s3:DeleteObjectVersion"; IAM's names differ from the API's."""
     on: str | Value
     """An ARN, or a Value that is one ARN or a list of ARNs."""
+    condition: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """IAM condition block, e.g. {"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}}."""
     reason: str = ""
     """Why, where it is not seen as a call of the handler; needed for a resource of "*"."""
 

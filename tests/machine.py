@@ -127,7 +127,7 @@ class Machine:
 
     def invoke(self, role: str, event: Mapping[str, Any]) -> Any:
         """Invoke a function as Lambda does: own environment, JSON in and out, only class and message of an error."""
-        with self._environment(self.specs[role]), self._acting_as(role):
+        with self._environment(self.specs[role]), worlds.acting_as(role):
             self.invocations.append((role, event))
             module, _, name = self.specs[role].handler.rpartition(".")
             handler = getattr(import_module(module), name)
@@ -135,14 +135,6 @@ class Machine:
                 return json.loads(json.dumps(handler(json.loads(json.dumps(event)), self.context)))
             except Exception as error:
                 raise Failure(type(error).__name__, str(error)) from error
-
-    @contextmanager
-    def _acting_as(self, role: str) -> Iterator[None]:
-        token = worlds.in_function.set(role)
-        try:
-            yield
-        finally:
-            worlds.in_function.reset(token)
 
     def _answer(self, call: worlds.Call) -> Any:
         """Lambda's Invoke, called by a handler from several threads; they share this process' environment."""
@@ -188,6 +180,7 @@ class Machine:
             "user_pool_id": self.world.pool,
             "settle": str(self.settle),
             "state_machine_arn": self.world.machine,
+            "due_index": "due",
             **self._request_values(),
         }
 

@@ -17,8 +17,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 COPIED = ("handlers", "statemachine", "tests", "docs", "README.md", "pyproject.toml")
 TRANSITIONS = "handlers/core/transitions.py"
-CORE = ("tests/unit/handlers/core", "tests/unit/handlers/steps")
-WORKFLOW = ("tests/workflow",)
+CLAUSES = ("tests/unit/handlers/core/test_protections.py",)
+STEPS = ("tests/unit/handlers/steps",)
+WORKFLOW = ("tests/workflow/test_deletion.py",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +39,21 @@ MUTANTS = (
         TRANSITIONS,
         '                (\n                    STARTABLE,\n                    Clause("#attempt = :attempt"',
         '                (\n                    Clause("#attempt = :attempt"',
-        (*CORE, *WORKFLOW),
+        CLAUSES,
     ),
     Mutant(
         "claim: attempt = mine",
         TRANSITIONS,
         '                    Clause("#attempt = :attempt", "an execution of an earlier dispatch comes too late"),\n',
         "",
-        (*CORE, *WORKFLOW),
+        CLAUSES,
     ),
     Mutant(
         "claim: claimed < mine",
         TRANSITIONS,
         '                    Clause("#claimed < :attempt", "an attempt that already ended must not rise again"),\n',
         "",
-        (*CORE, *WORKFLOW),
+        CLAUSES,
     ),
     Mutant(
         "claim: grace",
@@ -60,28 +61,28 @@ MUTANTS = (
         '                    Clause("#grace_ends_at <= :now", "within the grace period nothing is deleted, whoever '
         'starts it"),\n',
         "",
-        (*CORE, *WORKFLOW),
+        CLAUSES,
     ),
     Mutant(
         "claim: PROCESSING of mine",
         TRANSITIONS,
         '                (\n                    PROCESSING,\n                    Clause("#owner = :me", "a claim whose',
         '                (\n                    Clause("#owner = :me", "a claim whose',
-        (*CORE, *WORKFLOW),
+        CLAUSES,
     ),
     Mutant(
         "claim: owner = me",
         TRANSITIONS,
         '                    Clause("#owner = :me", "a claim whose response was lost is still mine"),\n',
         "",
-        (*CORE, *WORKFLOW),
+        CLAUSES,
     ),
     Mutant(
         "progress: fence",
         TRANSITIONS,
         '    condition=(\n        FENCED,\n        Clause("#seq',
         '    condition=(\n        Clause("#seq',
-        CORE,
+        CLAUSES,
     ),
     Mutant(
         "progress: seq",
@@ -89,77 +90,91 @@ MUTANTS = (
         '        Clause("#seq = :seq_before", "a copy of an older progress that lands late must not set the counts '
         'back"),\n',
         "",
-        CORE,
+        CLAUSES,
     ),
     Mutant(
         "delete transaction: fence",
         "handlers/core/request_table.py",
         '            _transact([update, *({"Delete": dict(delete)} for delete in deletes)])',
         '            _transact([*({"Delete": dict(delete)} for delete in deletes)])',
-        CORE,
+        STEPS,
     ),
     Mutant(
         "begin: fence bump",
         TRANSITIONS,
         '_BEGIN_SET = (\n    "#fence = #fence + :n1",\n',
         "_BEGIN_SET = (\n",
-        CORE,
+        CLAUSES,
     ),
     Mutant(
         "finish: fence bump",
         TRANSITIONS,
         '        "#steps.#step.#done_at = :now",\n        "#fence = :fence_after",\n',
         '        "#steps.#step.#done_at = :now",\n',
-        CORE,
+        CLAUSES,
     ),
     Mutant(
         "leaving PROCESSING: fence bump",
         TRANSITIONS,
         'set=(f"#status = :{to}", _LEAVE, *also),',
         'set=(f"#status = :{to}", *also),',
-        (*CORE, *WORKFLOW),
+        (*CLAUSES, *WORKFLOW),
+    ),
+    Mutant(
+        "reopen: fence bump",
+        TRANSITIONS,
+        'set=("#steps.#step.#rounds = :rounds", "#fence = :fence_after", ',
+        'set=("#steps.#step.#rounds = :rounds", ',
+        CLAUSES,
+    ),
+    Mutant(
+        "hold: fence bump",
+        TRANSITIONS,
+        'set=("#status = :HELD", "#fence = :fence_after"),',
+        'set=("#status = :HELD",),',
+        CLAUSES,
     ),
     Mutant(
         "begin: undoing",
         TRANSITIONS,
         '    Clause("#undoing <> #attempt", "once compensation began in this attempt, no step may begin in it"),\n',
         "",
-        (*CORE, *WORKFLOW),
+        CLAUSES,
     ),
     Mutant(
         "DeleteObjects: version id",
         "handlers/steps/delete_files.py",
         '"VersionId": entry.id',
         '"VersionId": "null"',
-        CORE,
+        STEPS,
     ),
     Mutant(
         "verification before completion: graph",
         "statemachine/asl_steps.py",
         "r.plan.steps[index + 1].name if index + 1 < len(r.plan.steps) else VERIFY_STEP",
         'r.plan.steps[index + 1].name if index + 1 < len(r.plan.steps) else "CompleteDeletion"',
-        (*WORKFLOW, "tests/unit/statemachine"),
+        WORKFLOW,
     ),
     Mutant(
         "verification before completion: record",
         "handlers/steps/complete_deletion.py",
         "steps = (*own.deployed_steps, VERIFY_STEP)",
         "steps = own.deployed_steps",
-        (*CORE, *WORKFLOW),
+        (*STEPS, *WORKFLOW),
     ),
     Mutant(
         "guard item",
         TRANSITIONS,
         'condition=(Clause("attribute_not_exists(#active_request)", "one open request per user"),),',
         "condition=(),",
-        ("tests/unit/handlers",),
+        CLAUSES,
     ),
     Mutant(
         "Superseded taken for OwnershipLost",
         "handlers/core/checkpoint.py",
         "if record is not None and record.is_owned_by(self.task.owner):",
         "if record is None:",
-        (*CORE, *WORKFLOW),
+        STEPS,
     ),
 )
 

@@ -57,6 +57,8 @@ STEPS = ("SuspendIdentity", "DeleteRecords", "DeleteFiles", "DeleteIdentity")
 EVERYTHING = {"orders": 3, "visits": 2, "photos": 5, "photos.uploads": 1, "identity": 1}
 """What `World.sign_up` makes, by store."""
 
+RECOVERY = {"BACKOFF": "60", "BACKOFF_LIMIT": "3600"}
+
 ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "testing",
     "AWS_SECRET_ACCESS_KEY": "testing",
@@ -68,6 +70,20 @@ ENVIRONMENT = {
 
 in_function: ContextVar[str] = ContextVar("in_function", default="")
 """The role of the function whose code runs in this thread."""
+_in_process: list[str] = []
+"""The same for threads that a function starts itself: theirs is the first that was entered and not left."""
+
+
+@contextmanager
+def acting_as(role: str) -> Iterator[None]:
+    """What is called inside the block is noted as this function's."""
+    token = in_function.set(role)
+    _in_process.append(role)
+    try:
+        yield
+    finally:
+        _in_process.remove(role)
+        in_function.reset(token)
 
 
 CREDENTIALS = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing", "region_name": REGION}
@@ -158,7 +174,7 @@ class Wire:
         context["noted"] = dict(params)
 
     def _before_call(self, model: Any, params: dict[str, Any], context: dict[str, Any], **_: object) -> Any:
-        call = Call(model.name, context["noted"], dict(params), in_function.get())
+        call = Call(model.name, context["noted"], dict(params), in_function.get() or next(iter(_in_process), ""))
         self.calls.append(call)
         self._count += 1
         if self._count in self._after:
@@ -320,7 +336,7 @@ class World:
         return _seeding_clients[service]
 
     def _make(self) -> None:
-        self.make_table(TABLE, pk="S")
+        self._make_request_table()
         self.make_table("orders", pk="S", sk="S")
         self.make_table("visits", customer="N", at="N")
         self.make_bucket(BUCKET)
@@ -333,6 +349,25 @@ class World:
             definition='{"StartAt": "End", "States": {"End": {"Type": "Succeed"}}}',
             roleArn=f"arn:aws:iam::{ACCOUNT}:role/machine",
         )["stateMachineArn"]
+
+    def _make_request_table(self) -> None:
+        keys = {"pk": "S", "due_shard": "N", "due_at": "N"}
+        self.dynamodb.create_table(
+            TableName=TABLE,
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=[{"AttributeName": key, "AttributeType": kind} for key, kind in keys.items()],
+            KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
+            GlobalSecondaryIndexes=[
+                {
+                    "IndexName": "due",
+                    "KeySchema": [
+                        {"AttributeName": "due_shard", "KeyType": "HASH"},
+                        {"AttributeName": "due_at", "KeyType": "RANGE"},
+                    ],
+                    "Projection": {"ProjectionType": "KEYS_ONLY"},
+                }
+            ],
+        )
 
     def make_table(self, name: str, **keys: str) -> None:
         """A table with these keys: attribute=type, the partition key first."""
@@ -559,7 +594,7 @@ class World:
 
     def functions(self) -> Mapping[str, tuple[Any, Mapping[str, str]]]:
         """Function -> its handler and its environment."""
-        from handlers import dispatch, request
+        from handlers import dispatch, recover, request, sweep
         from handlers.steps import cancel_deletion, complete_deletion, restore_identity, verify_erasure
 
         table = {"REQUEST_TABLE": TABLE, "LEASE": "900"}
@@ -580,16 +615,24 @@ class World:
             "CompleteDeletion": (complete_deletion.handler, {**table, "DEPLOYED_STEPS": json.dumps(STEPS)}),
             "CancelDeletion": (cancel_deletion.handler, table),
             "Request": (request.handler, self._request_environment()),
-            "Dispatch": (
-                dispatch.handler,
+            "Dispatch": (dispatch.handler, {**table, **self._dispatch_environment()}),
+            "Recover": (recover.handler, {**table, **RECOVERY}),
+            "Sweep": (
+                sweep.handler,
                 {
                     **table,
-                    "STATE_MACHINE_ARN": self.machine,
-                    "DISPATCH_VISIBILITY": "300",
-                    "MAX_DISPATCHES": "3",
+                    **self._dispatch_environment(),
+                    **RECOVERY,
+                    "DUE_INDEX": "due",
+                    "SWEEP_LIMIT": "100",
+                    "START_RATE": "100",
+                    **self.more_environment,
                 },
             ),
         }
+
+    def _dispatch_environment(self) -> Mapping[str, str]:
+        return {"STATE_MACHINE_ARN": self.machine, "DISPATCH_VISIBILITY": "300", "MAX_DISPATCHES": "3"}
 
     def _step(self, name: str) -> tuple[Any, Mapping[str, str]]:
         from handlers.steps import delete_files, delete_identity, delete_records, suspend_identity

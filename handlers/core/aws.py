@@ -19,8 +19,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from handlers.core.errors import AccessDenied, AwsFailure, StoreMissing, StoreRefused, StoreUnavailable, Throttled
 
 CONNECT_SECONDS = 2
-READ_SECONDS = 10
-TRIES = 4
+READ_SECONDS = 7
+TRIES = 3
 """Calls in all that botocore makes for one of ours (standard mode, with jittered backoff)."""
 
 _CONFLICT_TRIES = 6
@@ -115,6 +115,7 @@ _MISSING = frozenset(
         "NoSuchUpload",
         "NoSuchVersion",
         "NotFoundException",
+        "ExecutionDoesNotExist",
         "KMSNotFoundException",
         "ResourceNotFoundException",
         "StateMachineDoesNotExist",

@@ -1,8 +1,8 @@
 """A step's durable checkpoint: begin, progress, finish.
 
-A step's author sees only a Checkpoint that has begun. Begin runs before the handler's first line, finish after its
-last, and every effect in between passes through `progress` or `delete_items`, which prove the fence first: there is
-no way to act without it.
+A step's author sees only a Checkpoint that has begun: begin runs before the handler's first line, finish after its
+last, and neither can be left out or called twice. What the author must do is one thing: call `progress`, which proves
+the fence, before each batch of effects, or let `delete_items` do both in one transaction.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,8 +19,8 @@ from handlers.core.request_table import ConditionFailed, RequestTable
 from handlers.core.states import StepStatus
 from handlers.core.transitions import FINISH, PROGRESS, REOPEN, Transition
 
-RESERVE = timedelta(seconds=15)
-"""Kept back at the end of an invocation: one call at its slowest (connect 2 s, read 10 s), and a control write."""
+RESERVE = timedelta(seconds=30)
+"""Kept back at the end of an invocation: one call at its slowest, all of aws.TRIES with their backoff."""
 
 
 class LambdaContext(Protocol):
@@ -69,52 +69,6 @@ class Checkpoint:
     seq: int = 0
     _saved: dict[str, int] = field(default_factory=dict)
 
-    @classmethod
-    def begin(
-        cls,
-        transition: Transition,
-        task: TaskInput,
-        context: LambdaContext,
-        *,
-        table: RequestTable,
-        lease: timedelta,
-        undo_timeout: timedelta = timedelta(0),
-    ) -> "Checkpoint":
-        """Take a new fence for this invocation.
-
-        Raises:
-            StepDone: nothing is left to do.
-            OwnershipLost, UndoInFlight, RequestUnknown: as their classes say.
-        """
-        now = clock.now()
-        values = {
-            "me": task.owner,
-            "now": now,
-            "due_at": now + _seconds(lease),
-            "undo_dead": now - _seconds(undo_timeout),
-        }
-        try:
-            record = table.update(transition, task.deletion_request_id, values, step=task.step)
-        except ConditionFailed as failed:
-            raise _why_not_begun(failed.record, task) from None
-        if record.person is None:
-            raise OwnershipLost(task.deletion_request_id, task.step)
-        step = record.step(task.step)
-        return cls(
-            table=table,
-            task=task,
-            lease=lease,
-            context=context,
-            person=record.person,
-            fence=record.fence,
-            due_at=record.due_at,
-            deleted=dict(step.deleted),
-            batch=step.batch,
-            rounds=step.rounds,
-            known_steps=frozenset(record.steps),
-            _saved=dict(step.deleted),
-        )
-
     def has_time(self, reserve: timedelta = RESERVE) -> bool:
         """Whether another batch fits before this invocation is killed."""
         return self.context.get_remaining_time_in_millis() > reserve.total_seconds() * 1000
@@ -122,6 +76,10 @@ class Checkpoint:
     def add(self, store: str, number: int) -> None:
         """Count what was deleted; the next `progress` or the finish makes it durable."""
         self.deleted[store] = self.deleted.get(store, 0) + number
+
+    def forget_batch(self) -> None:
+        """What became of the recorded batch is counted; the next write makes both durable at once."""
+        self.batch = {}
 
     def progress(self, batch: Mapping[str, Any] | None = None, *, pause: timedelta = timedelta(0)) -> None:
         """Prove the fence, record the counts and the batch about to be deleted, and renew the lease.
@@ -163,8 +121,87 @@ class Checkpoint:
             raise
         self._advance(values)
 
+    def _next_values(self, batch: Mapping[str, Any], pause: timedelta) -> dict[str, Any]:
+        return {
+            "fence": self.fence,
+            "seq_before": self.seq,
+            "seq": self.seq + 1,
+            "due_at": self._renewed(pause),
+            "deleted": dict(self.deleted),
+            "batch": dict(batch),
+        }
+
+    def _renewed(self, pause: timedelta) -> int:
+        # Each change of due_at is written twice (table and index): the lease is renewed once a third of it is gone.
+        now, lease = clock.now(), _seconds(self.lease)
+        if not pause and self.due_at - now > lease * 2 // 3:
+            return self.due_at
+        return now + _seconds(pause) + lease
+
+    def _advance(self, values: Mapping[str, Any]) -> None:
+        self.seq = values["seq"]
+        self.due_at = values["due_at"]
+        self.batch = values["batch"]
+        self._saved = values["deleted"]
+
+    def _lost(self, record: Record | None) -> DeletionError:
+        if record is not None and record.is_owned_by(self.task.owner):
+            return Superseded(self.task.deletion_request_id, self.task.step)
+        return OwnershipLost(self.task.deletion_request_id, self.task.step)
+
+
+@dataclass(slots=True, kw_only=True)
+class FrameCheckpoint(Checkpoint):
+    """The frame's side of a checkpoint: what surrounds a handler."""
+
+    @classmethod
+    def begin(
+        cls,
+        transition: Transition,
+        task: TaskInput,
+        context: LambdaContext,
+        *,
+        table: RequestTable,
+        lease: timedelta,
+        undo_timeout: timedelta = timedelta(0),
+    ) -> "FrameCheckpoint":
+        """Take a new fence for this invocation.
+
+        Raises:
+            StepDone: nothing is left to do.
+            OwnershipLost, UndoInFlight, RequestUnknown: as their classes say.
+        """
+        now = clock.now()
+        values = {
+            "me": task.owner,
+            "now": now,
+            "due_at": now + _seconds(lease),
+            "undo_dead": now - _seconds(undo_timeout),
+        }
+        try:
+            record = table.update(transition, task.deletion_request_id, values, step=task.step)
+        except ConditionFailed as failed:
+            raise _why_not_begun(failed.record, task) from None
+        if record.person is None:
+            raise OwnershipLost(task.deletion_request_id, task.step)
+        step = record.step(task.step)
+        return cls(
+            table=table,
+            task=task,
+            lease=lease,
+            context=context,
+            person=record.person,
+            fence=record.fence,
+            due_at=record.due_at,
+            deleted=dict(step.deleted),
+            batch=step.batch,
+            rounds=step.rounds,
+            known_steps=frozenset(record.steps),
+            _saved=dict(step.deleted),
+        )
+
     def finish(self) -> None:
-        """The step is DONE with its counts. Called by the frame around the handler.
+        """The step is DONE with its counts.
 
         Raises:
             Superseded, OwnershipLost: another invocation goes on.
@@ -173,7 +210,7 @@ class Checkpoint:
         self._close(FINISH, values)
 
     def save(self, pause: timedelta) -> None:
-        """Make counts durable before this invocation ends unfinished. Called by the frame around the handler."""
+        """Make counts durable before this invocation ends unfinished."""
         # The handler may have renewed the lease for this pause a moment ago.
         is_covered = self.due_at >= clock.now() + _seconds(pause) + _seconds(self.lease) // 2
         if (pause and not is_covered) or self.deleted != self._saved:
@@ -203,34 +240,6 @@ class Checkpoint:
             "now": now,
             "due_at": now + _seconds(self.lease),
         }
-
-    def _next_values(self, batch: Mapping[str, Any], pause: timedelta) -> dict[str, Any]:
-        return {
-            "fence": self.fence,
-            "seq_before": self.seq,
-            "seq": self.seq + 1,
-            "due_at": self._renewed(pause),
-            "deleted": dict(self.deleted),
-            "batch": dict(batch),
-        }
-
-    def _renewed(self, pause: timedelta) -> int:
-        # Each change of due_at is written twice (table and index): the lease is renewed once a third of it is gone.
-        now, lease = clock.now(), _seconds(self.lease)
-        if not pause and self.due_at - now > lease * 2 // 3:
-            return self.due_at
-        return now + _seconds(pause) + lease
-
-    def _advance(self, values: Mapping[str, Any]) -> None:
-        self.seq = values["seq"]
-        self.due_at = values["due_at"]
-        self.batch = values["batch"]
-        self._saved = values["deleted"]
-
-    def _lost(self, record: Record | None) -> DeletionError:
-        if record is not None and record.is_owned_by(self.task.owner):
-            return Superseded(self.task.deletion_request_id, self.task.step)
-        return OwnershipLost(self.task.deletion_request_id, self.task.step)
 
 
 def _why_not_begun(record: Record | None, task: TaskInput) -> Exception:

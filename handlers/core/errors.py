@@ -12,6 +12,7 @@ The parent class is the policy, the name is what an operator reads in the consol
     │   ├── Throttled
     │   ├── StoreUnavailable
     │   ├── EffectPending
+    │   ├── ExecutionStillRuns
     │   └── Unexpected
     ├── Permanent           never retried; the step's compensation path, then FAILED
     │   ├── AccessDenied
@@ -19,6 +20,7 @@ The parent class is the policy, the name is what an operator reads in the consol
     │   ├── StoreRefused
     │   ├── RequestUnknown
     │   ├── InvalidEvent
+    │   ├── NotPossible
     │   └── SettingsError
     └── Held                never retried; the request becomes HELD
         └── RetentionLocked
@@ -87,6 +89,13 @@ class EffectPending(Retryable):
         super().__init__(f"{step} of {request_id}: {operation} was accepted, its effect is not visible yet")
 
 
+class ExecutionStillRuns(Retryable):
+    """A status-change event came before DescribeExecution knew of it; Lambda calls again."""
+
+    def __init__(self, request_id: str) -> None:
+        super().__init__(f"the execution of {request_id} still reads as running, look again")
+
+
 class AwsFailure(DeletionError):
     """Common form of the errors that stand for an AWS error code."""
 
@@ -148,6 +157,19 @@ class InvalidEvent(Permanent):
         self.field = field
         self.rule = rule
         super().__init__(f"{field}: {rule}")
+
+
+class NotPossible(Permanent):
+    """An operation does not fit the state that the request is in; the operator looks and decides anew."""
+
+    def __init__(self, operation: str, request_id: str, state: str) -> None:
+        self.operation = operation
+        self.request_id = request_id
+        self.state = state
+        super().__init__(f"{operation} of {request_id} is not possible: it is {state}, or changed since it was read")
+
+    def __reduce__(self) -> tuple[type["NotPossible"], tuple[str, str, str]]:
+        return type(self), (self.operation, self.request_id, self.state)
 
 
 class SettingsError(Permanent):

@@ -20,7 +20,7 @@ TRIES = 6
 """Refusals in a row, of a single delete, before the store's error is raised."""
 
 _THROTTLED = frozenset({"ThrottlingError", "ProvisionedThroughputExceeded"})
-_INVALID = "ValidationException"
+_INVALID = frozenset({"ValidationError", "ValidationException"})
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class FencedDeletes:
         return True
 
     def _shrink(self, refused: TransactionRefused | Throttled, tried: int) -> None:
-        is_invalid = refused.code == _INVALID
+        is_invalid = refused.code in _INVALID
         if tried == 1:
             self._refusals += 1
             if is_invalid or self._refusals == TRIES:
@@ -72,7 +72,7 @@ class FencedDeletes:
 def _ours(refused: TransactionRefused | Throttled) -> AwsFailure:
     if isinstance(refused, Throttled):
         return refused
-    if refused.code == _INVALID:
+    if refused.code in _INVALID:
         return StoreRefused(refused.operation, refused.code)
     if refused.code in _THROTTLED:
         return Throttled(refused.operation, refused.code)

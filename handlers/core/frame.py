@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from handlers.core import clock, settings, telemetry
-from handlers.core.checkpoint import Again, Checkpoint, Done, LambdaContext, StepDone
+from handlers.core.checkpoint import Again, Checkpoint, Done, FrameCheckpoint, LambdaContext, StepDone
 from handlers.core.errors import (
     AccessDenied,
     DeletionError,
@@ -162,7 +162,7 @@ def _run_step(work: Work, event: object, context: LambdaContext) -> Mapping[str,
     if task.verify:
         return _list_remaining(task, own, table)
     try:
-        checkpoint = Checkpoint.begin(
+        checkpoint = FrameCheckpoint.begin(
             begin(own.step_kind, erases=own.step_erases),
             task,
             context,

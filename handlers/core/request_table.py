@@ -13,6 +13,9 @@ from handlers.core.transitions import Guard, Rendered, Transition, render, rende
 
 _CONDITION_FAILED = "ConditionalCheckFailed"
 _BUSY = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
+_INVALID = frozenset({"ValidationError"})
+"""Reason of a cancelled transaction that fewer actions may mend, such as its size
+(https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html)."""
 
 
 class ConditionFailed(Exception):  # noqa: N818 (it is an answer, not a mistake)
@@ -88,6 +91,21 @@ class RequestTable:
                 return _own_or_failed(transition, values, step, refused.get("Item"))
         return Record.of(answer["Attributes"])
 
+    def update_unread(self, transition: Transition, deletion_request_id: str, values: Mapping[str, object]) -> None:
+        """Run a transition on a record that may not be readable; nothing of it comes back.
+
+        Raises:
+            ConditionFailed: without a record.
+        """
+        request = expressions(self.name, request_key(deletion_request_id), render(transition), values)
+        with aws.our_errors("UpdateItem"):
+            try:
+                aws.client("dynamodb").update_item(**request)
+            except ClientError as error:
+                if aws.error_code(error) != "ConditionalCheckFailedException":
+                    raise
+                raise ConditionFailed(None) from None
+
     def update_with_guard(
         self,
         transition: Transition,
@@ -158,7 +176,7 @@ class RequestTable:
         try:
             _transact([update, *({"Delete": dict(delete)} for delete in deletes)])
         except ClientError as error:
-            if _is_busy(error) or aws.error_code(error) == "ValidationException":
+            if _is_busy(error) or _is_invalid(error):
                 raise TransactionRefused(_TRANSACT, _reason(error)) from None
             _own_or_failed(transition, values, step, _failed_conditions(error)[0].get("Item"))
 
@@ -271,9 +289,15 @@ def _is_busy(error: ClientError) -> bool:
     return _CONDITION_FAILED not in codes and bool(codes & _BUSY)
 
 
+def _is_invalid(error: ClientError) -> bool:
+    """Whether a transaction as a whole was refused, which may be for its size; a lost condition never is."""
+    codes = set(aws.cancellation_codes(error))
+    return aws.error_code(error) == "ValidationException" or (_CONDITION_FAILED not in codes and bool(codes & _INVALID))
+
+
 def _reason(error: ClientError) -> str:
-    busy = [code for code in aws.cancellation_codes(error) if code in _BUSY]
-    return busy[0] if busy else aws.error_code(error)
+    named = [code for code in aws.cancellation_codes(error) if code in _BUSY | _INVALID]
+    return named[0] if named else aws.error_code(error)
 
 
 def _failed_conditions(error: ClientError) -> Sequence[Mapping[str, Any]]:

@@ -15,6 +15,7 @@ _ARN = re.compile(r"arn:[^:]+:dynamodb:(?P<region>[^:]+):(?P<account>\d{12}):tab
 _TABLE = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _STORE = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}")
+_ONE_NAME = re.compile(r"\{[a-z_][a-z0-9_]*\}")
 KEY_TYPES = ("S", "N", "B")
 
 _Store = TypeVar("_Store")
@@ -51,6 +52,8 @@ class RecordStore:
         found += self._place_problems(account, region)
         if self.partition_type not in KEY_TYPES:
             found.append(f"partition_type {self.partition_type!r} is none of {', '.join(KEY_TYPES)}")
+        if self.partition_type == "N" and not _ONE_NAME.fullmatch(self.partition):
+            found.append(f"partition {self.partition!r} is no number; for N write one placeholder and nothing else")
         found += [f"partition: {text}" for text in Template(self.partition).problems(identifiers, prefix=False)]
         if self.sort_prefix is not None:
             if self.sort_key is None:

@@ -12,6 +12,7 @@ from pathlib import PurePath
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import MetricUnit, single_metric
 
+SECONDS = MetricUnit.Seconds
 NAMESPACE = "AccountDeletion"
 FIELDS = frozenset(
     {

@@ -18,10 +18,6 @@ NAME_RULE = "1 to 128 characters: the first a letter or a digit, the others also
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@+=:|~-]{0,127}")
 
 
-class TemplateError(ValueError):
-    """A template that is ambiguous or names something undeclared; the message says which and the mend."""
-
-
 def is_name(value: object) -> bool:
     """Whether a value may be a user id or another identifier (NAME_RULE)."""
     return isinstance(value, str) and _NAME.fullmatch(value) is not None

@@ -1,7 +1,7 @@
 """Every write to the request table, as data. Nothing else in the project writes it.
 
 The state machine builder renders the transitions with ``runs_in=GRAPH`` into the definition (direct
-``dynamodb:updateItem`` tasks); handlers/core/store.py runs the others. One source for both.
+``dynamodb:updateItem`` tasks); handlers/core/request_table.py runs the others. One source for both.
 
 Notation of an expression: ``#name`` is an attribute, ``#step`` the step at hand, ``:UPPER`` the word itself (a
 status), ``:n0`` and ``:n1`` numbers, ``:empty`` an empty map, ``:yes`` true, and any other ``:name`` a parameter whose
@@ -23,6 +23,7 @@ PARAMETERS: Mapping[str, str] = {
     "definition": "S",
     "deleted": "M",
     "due_at": "N",
+    "due_before": "N",
     "error": "M",
     "failures": "N",
     "fence": "N",
@@ -239,7 +240,7 @@ DISPATCH = Transition(
     moves=((Status.SCHEDULED, Status.SCHEDULED), (Status.RETRYABLE, Status.RETRYABLE)),
     runs_in=RunsIn.LAMBDA,
     condition=(STARTABLE, DUE, SAME_ATTEMPT, SAME_BASE),
-    set=("#attempt = :attempt + :n1", "#due_at = :due_at"),
+    set=("#attempt = #attempt + :n1", "#due_at = :due_at"),
 )
 
 EXHAUST = Transition(
@@ -576,9 +577,19 @@ REDRIVE = Transition(
     mine={"status": ":RETRYABLE", "attempt": "attempt"},
 )
 
+DEFER = Transition(
+    name="defer",
+    # Whatever has a due_at, even in a state that nobody knows, must not hold up the others.
+    moves=tuple((status, status) for status in Status),
+    runs_in=RunsIn.LAMBDA,
+    condition=(Clause("#due_at = :due_before", "whoever looked after the request meanwhile has set another time"),),
+    set=("#due_at = :due_at",),
+    mine={"due_at": "due_at"},
+)
+
 ALL: tuple[Transition, ...] = (
     ACCEPT, DISPATCH, EXHAUST, CLAIM, BEGIN_COMPENSATABLE, BEGIN_FORWARD, BEGIN_ERASING, BEGIN_VERIFY, PROGRESS, FINISH,
     REOPEN, COMPLETE, MARK_RETRYABLE, MARK_FAILED, MARK_HELD, MARK_CANCELLED, REQUEUE, POSTPONE, UNDO_BEGIN, UNDO_CALL,
-    UNDO_DONE, RECOVER, CANCEL, CANCEL_TOUCHED, HOLD, HOLD_UNTIL, RELEASE, REDRIVE,
+    UNDO_DONE, RECOVER, CANCEL, CANCEL_TOUCHED, HOLD, HOLD_UNTIL, RELEASE, REDRIVE, DEFER,
 )  # fmt: skip
 """All of them, in the order of a request's life."""

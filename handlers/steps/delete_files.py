@@ -85,7 +85,7 @@ def _take(place: Place, checkpoint: Checkpoint) -> Batch | None:
     if listed.batch is not None:
         checkpoint.progress(listed.batch.bounds.recorded())
     elif recorded is not None:
-        checkpoint.progress()
+        checkpoint.forget_batch()
     return listed.batch
 
 

@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import Any
 
 from handlers.core import aws, errors, settings, telemetry
-from handlers.core.checkpoint import Checkpoint, LambdaContext, StepDone
+from handlers.core.checkpoint import FrameCheckpoint, LambdaContext, StepDone
 from handlers.core.errors import (
     DeletionError,
     InvalidEvent,
@@ -56,7 +56,7 @@ def handler(event: Any, context: LambdaContext) -> Mapping[str, object]:
         raise InvalidEvent("step", VERIFY_STEP)
     own = settings.load(VerifySettings)
     try:
-        checkpoint = Checkpoint.begin(
+        checkpoint = FrameCheckpoint.begin(
             BEGIN_VERIFY, task, context, table=RequestTable(own.request_table), lease=own.lease
         )
     except StepDone:

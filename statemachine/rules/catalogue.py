@@ -27,6 +27,8 @@ _QUOTAS = f"{_GUIDE}/service-quotas.html"
 _RESOURCE = f"{_GUIDE}/connect-to-resource.html"
 _OPTIMIZED = f"{_GUIDE}/integrate-optimized.html"
 _SDK = f"{_GUIDE}/supported-services-awssdk.html"
+_WORKFLOW_TYPES = f"{_GUIDE}/choosing-workflow-type.html"
+_ITEMS = f"{_GUIDE}/input-output-itemspath.html"
 _CALLBACK = f"{_RESOURCE}#connect-wait-token"
 
 _ERROR_RULES = (
@@ -55,6 +57,7 @@ _ERROR_RULES = (
     ("A213", "a field of Distributed mode in an INLINE Map", _DISTRIBUTED),
     ("A214", "ItemReader or ResultWriter calls what it cannot call", _DISTRIBUTED),
     ("A215", "a Map's Label is too long, has characters it must not have, or is used twice", _DISTRIBUTED),
+    ("A216", "an EXPRESS child of a Distributed Map does what only STANDARD ones can", _WORKFLOW_TYPES),
     ("A301", "StartAt names no state of its machine", _STRUCTURE),
     ("A302", "Next or Default names no state of its machine", _TRANSITIONS),
     ("A303", "a Catch goes to no state of its machine", _TRANSITIONS),
@@ -71,6 +74,7 @@ _ERROR_RULES = (
     ("A407", "a choice rule has no Next", _CHOICE),
     ("A408", "Next or Assign within a nested choice rule", _CHOICE),
     ("A409", "a Condition that is not one JSONata expression", _CHOICE),
+    ("A410", "a Condition that is always something else than true or false", _TRANSFORM),
     ("A501", "a retrier or catcher names no errors", _ERRORS),
     ("A502", "States.ALL beside other errors", _ERRORS),
     ("A503", "States.ALL before the last retrier or catcher", _ERRORS),
@@ -112,11 +116,13 @@ _ERROR_RULES = (
     ("A906", "a parameter that the call does not have", _OPTIMIZED),
     ("A907", ".waitForTaskToken, and the token is not passed on", _CALLBACK),
     ("A908", "a parameter's value is one that the call refuses", _OPTIMIZED),
+    ("A909", "parameters of which the call takes only one", _OPTIMIZED),
 )
 
 _WARNING_RULES = (
     ("W201", "Distributed mode's field in a Map that does not say DISTRIBUTED", _DISTRIBUTED),
     ("W203", "Credentials name no role", _TASK),
+    ("W204", "Items or ItemsPath beside an ItemReader, which is read instead", _ITEMS),
     ("W202", "a Fail state raises an error of the language's own", _ERRORS),
     ("W302", "a Wait as long as the whole machine may run", _STRUCTURE),
     ("W301", "states that are never left", f"{_SPEC}#terminal-state"),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from statemachine.rules.catalogue import CATALOGUE
 from statemachine.rules.choices import check_choice
 from statemachine.rules.context import check_context
+from statemachine.rules.express import check_express
 from statemachine.rules.expressions import Located, read_expressions
 from statemachine.rules.failures import check_fail, check_failures, raised_errors
 from statemachine.rules.fields import check_machine, check_state
@@ -75,6 +76,7 @@ def _check_contents(state: State, raised: frozenset[str], report: Report) -> lis
         check_parallel(state, report)
     elif state.type == "Map":
         check_map(state, report)
+    check_express(state, report)
     check_failures(state, raised, report)
     check_fail(state, report)
     if state.jsonata:

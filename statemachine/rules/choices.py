@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable, Mapping
 
 from statemachine.rules.findings import Place, Report
+from statemachine.rules.jsonata import read_expression
+from statemachine.rules.jsonpath import looks_like_path
 from statemachine.rules.machine import State
 from statemachine.rules.values import (
     choice_of,
@@ -90,6 +92,11 @@ def _check_condition(rule: Mapping[str, object], place: Place, report: Report) -
     elif not (is_jsonata(condition) or isinstance(condition, bool) or has_placeholder(condition)):
         problem = f"Condition is one JSONata expression, not {shown(condition)}"
         report.add("A409", (*place, "Condition"), problem, 'write "{% ... %}" around the expression')
+    elif isinstance(condition, str) and is_jsonata(condition):
+        constant = read_expression(condition[2:-2].strip()).constant
+        if constant:
+            problem = f"the Condition is always {constant}, and only true and false decide"
+            report.add("A410", (*place, "Condition"), problem, "compare it with something, as in $states.input.a = 1")
 
 
 def _unknown(field: str, known: set[str] | frozenset[str], place: Place, report: Report) -> None:
@@ -149,7 +156,7 @@ def _check_comparison(field: str, rule: Mapping[str, object], place: Place, repo
     if not accepts(value) and not has_placeholder(value):
         got = shown(value) if isinstance(value, str) else kind(value)
         report.add("A405", (*place, field), f"{field} compares with {says}, not {got}", f"write {says}")
-    elif field.startswith("String") and isinstance(value, str) and value.startswith(("$.", "$$.", "$[")):
+    elif field.startswith("String") and isinstance(value, str) and looks_like_path(value):
         problem = f"{shown(value)} is compared as these characters, not read"
         mend = f"write {field}Path" if f"{field}Path" in PATH_COMPARISONS else "write the text itself"
         report.add("W402", (*place, field), problem, mend)

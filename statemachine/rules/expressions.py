@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from statemachine.rules.context import check_context
 from statemachine.rules.findings import Place, Report
 from statemachine.rules.jsonata import FUNCTIONS, Expression, arity, read_expression
+from statemachine.rules.jsonpath import looks_like_path
 from statemachine.rules.machine import State
 from statemachine.rules.values import is_jsonata, meant_literally, objects, shown, strings, suggestion
 
@@ -140,6 +141,11 @@ def is_called(expression: Expression, name: str) -> bool:
     return any(called == name for called, _ in expression.calls)
 
 
+def _is_path(text: str) -> bool:
+    """JSONPath, or what begins like it and goes on as JSONata; a price or a sentence is neither."""
+    return looks_like_path(text) or (text.startswith(("$.", "$$.")) and not read_expression(text).error)
+
+
 def _check_plain(text: str, place: Place, report: Report) -> None:
     """A string that is no expression: one that wants to be, or one of the other language."""
     opened, closed = "{%" in text, "%}" in text
@@ -149,7 +155,7 @@ def _check_plain(text: str, place: Place, report: Report) -> None:
     elif opened and closed:
         problem = f"{shown(text)} is more than its expression, and taken literally"
         report.add("W702", place, problem, 'write nothing outside of "{% ... %}"; join texts inside with &')
-    elif text.startswith(("$.", "$$.", "$[")) and not any(map(meant_literally, place[2:])):
+    elif _is_path(text) and not any(map(meant_literally, place[2:])):
         problem = f"{shown(text)} is JSONPath, taken literally in a JSONata state"
         report.add("W701", place, problem, 'write "{% $states.input... %}"')
     elif text.startswith("$states."):

@@ -110,7 +110,6 @@ _FORMS: dict[str, Form] = {
     "Cause": Form(_text, "a string"),
     "Resource": Form(_text, "an ARN"),
     "Items": Form(lambda value: isinstance(value, list), "an array", expression=True),
-    "ResultSelector": Form(lambda value: value is None or isinstance(value, Mapping), "an object"),
     "Assign": Form(lambda value: isinstance(value, Mapping), "an object of variables"),
     "Branches": Form(lambda value: isinstance(value, list), "an array of machines"),
     "Choices": Form(lambda value: isinstance(value, list), "an array of choice rules"),

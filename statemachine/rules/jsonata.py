@@ -33,6 +33,8 @@ _NEEDED: tuple[tuple[int, str], ...] = (
 )
 _FEWEST = {name: fewest for fewest, names in _NEEDED for name in names.split()}
 _ARITHMETIC = frozenset("+-*/%")
+_LITERALS = {"string": "a text", "number": "a number"}
+_CONSTRUCTED = {"[": "an array", "{": "an object"}
 _NEWER_OPERATORS = frozenset({"??", "?:"})
 # Where the parser itself stumbles rather than says what is wrong; it then proves nothing about the text.
 _STUMBLES = (TypeError, AttributeError, IndexError, re.error, UnboundLocalError)
@@ -63,6 +65,9 @@ class Expression:
     bound: set[str] = field(default_factory=set)
     """Names that it binds itself."""
 
+    constant: str = ""
+    """The kind of value that it always has, where that is none of true, false and what only run time can tell."""
+
     newer: set[str] = field(default_factory=set)
     """Operators that the service's version does not have."""
 
@@ -85,6 +90,7 @@ def read_expression(text: str) -> Expression:
     except _STUMBLES:
         return found
     found.newer = _newer_operators(text)
+    found.constant = _constant(tree)
     _Walk(found).run(tree)
     found.variables -= found.bound
     return found
@@ -95,6 +101,18 @@ def _reason(error: JException) -> str:
         return " ".join(str(error).split()) or "syntax error"
     except _STUMBLES:
         return "syntax error"
+
+
+def _constant(tree: object) -> str:
+    while isinstance(tree, Parser.Symbol) and tree.type == "block" and len(tree.expressions or ()) == 1:
+        tree = tree.expressions[0]
+    if not isinstance(tree, Parser.Symbol) or (tree.predicate, tree.stages, tree.group) != (None, None, None):
+        return ""
+    if tree.type == "value":
+        return "null" if tree.value is None else ""
+    if tree.type == "unary":
+        return _CONSTRUCTED.get(str(tree.value), "")
+    return _LITERALS.get(str(tree.type), "")
 
 
 def _newer_operators(text: str) -> set[str]:

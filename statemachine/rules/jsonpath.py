@@ -49,6 +49,17 @@ def parse_path(text: str) -> Path:
     return Path(root, tuple(names), several)
 
 
+def looks_like_path(text: str) -> bool:
+    """Whether a text that is taken as it stands is surely meant as a path: a price or a sentence is none."""
+    if not text.startswith(("$.", "$$.", "$[", "$$[")):
+        return False
+    try:
+        parse_path(text)
+    except PathError:
+        return False
+    return True
+
+
 def _segment(text: str, position: int) -> tuple[str, str | None, int]:
     """One segment: its text, its field's name if it is one, and where the next begins."""
     if text[position] == "[":

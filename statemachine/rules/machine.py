@@ -40,6 +40,9 @@ class State:
     in_map: bool
     """Whether a Map runs it, however far outside."""
 
+    express: bool
+    """Whether it runs in an EXPRESS execution that a Distributed Map starts."""
+
     machines: tuple["Machine", ...]
 
     @property
@@ -76,40 +79,57 @@ def mode(processor: Mapping[str, object]) -> object:
     return config.get("Mode") if isinstance(config, Mapping) else None
 
 
+def _starts_express(processor: Mapping[str, object], *, outside: bool) -> bool:
+    """Whether a processor's states run in an EXPRESS execution, with `outside` for the Map itself."""
+    config = processor.get("ProcessorConfig")
+    if not isinstance(config, Mapping) or config.get("Mode") != "DISTRIBUTED":
+        return outside
+    return config.get("ExecutionType") == "EXPRESS"
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What a machine's surroundings say of its states."""
+
+    language: Language
+    in_map: bool = False
+    express: bool = False
+
+
 def read_machine(definition: Mapping[str, object]) -> Machine:
     """The definition as machines and states; what is no object is left to the rules that say so."""
     whole = definition.get("QueryLanguage")
     language = Language.JSONATA if whole == Language.JSONATA else Language.JSONPATH
-    return _machine(Role.WHOLE, definition, (), language, in_map=False)
+    return _machine(Role.WHOLE, definition, (), _Around(language))
 
 
-def _machine(role: Role, body: Mapping[str, object], place: Place, language: Language, *, in_map: bool) -> Machine:
+def _machine(role: Role, body: Mapping[str, object], place: Place, around: _Around) -> Machine:
     found = body.get("States")
     states = {
-        name: _state(name, state, (*place, "States", name), language, in_map=in_map)
+        name: _state(name, state, (*place, "States", name), around)
         for name, state in (found.items() if isinstance(found, Mapping) else ())
         if isinstance(state, Mapping)
     }
     return Machine(role, body, place, states)
 
 
-def _state(name: str, body: Mapping[str, object], place: Place, language: Language, *, in_map: bool) -> State:
+def _state(name: str, body: Mapping[str, object], place: Place, around: _Around) -> State:
     declared = body.get("Type")
     kind = declared if isinstance(declared, str) and declared in STATE_TYPES else ""
-    own = next((each for each in Language if each == body.get("QueryLanguage")), language)
+    own = next((each for each in Language if each == body.get("QueryLanguage")), around.language)
     # A state's own QueryLanguage says nothing about the states inside it: those have the definition's.
-    machines = tuple(_inner(kind, body, place, language, in_map=in_map))
-    return State(name, body, place, kind, own, in_map, machines)
+    machines = tuple(_inner(kind, body, place, around))
+    return State(name, body, place, kind, own, around.in_map, around.express, machines)
 
 
-def _inner(
-    kind: str, body: Mapping[str, object], place: Place, language: Language, *, in_map: bool
-) -> Iterator[Machine]:
+def _inner(kind: str, body: Mapping[str, object], place: Place, around: _Around) -> Iterator[Machine]:
     if kind == "Parallel":
         for index, branch in objects(body.get("Branches")):
-            yield _machine(Role.BRANCH, branch, (*place, "Branches", index), language, in_map=in_map)
+            yield _machine(Role.BRANCH, branch, (*place, "Branches", index), around)
     if kind == "Map":
         for field in PROCESSORS:
             processor = body.get(field)
             if isinstance(processor, Mapping):
-                yield _machine(Role.PROCESSOR, processor, (*place, field), language, in_map=True)
+                express = _starts_express(processor, outside=around.express)
+                inside = _Around(around.language, in_map=True, express=express)
+                yield _machine(Role.PROCESSOR, processor, (*place, field), inside)

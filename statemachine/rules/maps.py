@@ -136,6 +136,11 @@ def _check_mode(state: State, report: Report) -> None:
 
 
 def _check_reader(state: State, report: Report) -> None:
+    # ItemsPath is not evaluated then, Items is and in vain; both are legal.
+    beside = "Items" if state.jsonata else "ItemsPath"
+    if beside in state.body:
+        problem = f"the items come from the ItemReader, and {beside} has no effect"
+        report.add("W204", (*state.place, beside), problem, "drop one of the two")
     reader, place = state.body["ItemReader"], (*state.place, "ItemReader")
     if not isinstance(reader, Mapping):
         report.add("A101", place, f"ItemReader is an object, not {kind(reader)}", 'write {"Resource": ...}')

@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from statemachine.rules import sdk
+from statemachine.rules.dynamodb import check_dynamodb
 from statemachine.rules.findings import Place, Report
 from statemachine.rules.integrations import HTTP_METHODS, MODELLED, OPTIMIZED, OWN_PARAMETERS, REFUSED_PARAMETERS
 from statemachine.rules.machine import State
-from statemachine.rules.values import choice_of, has_placeholder, is_jsonata, shown, suggestion
+from statemachine.rules.values import choice_of, has_placeholder, is_jsonata, kind, shown, suggestion
 
-_ATTRIBUTE_TYPES = frozenset({"S", "N", "B", "SS", "NS", "BS", "M", "L", "NULL", "BOOL"})
+# Parameters of which a call takes one only.
+_ALTERNATIVES: Mapping[str, tuple[str, ...]] = {"sns:publish": ("TopicArn", "TargetArn", "PhoneNumber")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,10 @@ def payload_of(state: State) -> tuple[Mapping[str, object] | None, Place]:
 def check_parameters(target: Target, state: State, report: Report) -> None:
     """What a call is given: all that it needs, nothing that it does not have, no value that it refuses."""
     payload, place = payload_of(state)
-    if payload is None or any(has_placeholder(key) for key in payload):
+    if payload is None:
+        _check_whole(target, state, report)
+        return
+    if any(has_placeholder(key) for key in payload):
         return
     suffix = "" if state.jsonata else ".$"
     given = {key.removesuffix(suffix) if suffix else key for key in payload}
@@ -54,7 +59,21 @@ def check_parameters(target: Target, state: State, report: Report) -> None:
         name = key.removesuffix(suffix) if suffix else key
         if allowed is not None and not name.endswith(".$"):
             _check_parameter(target, name, allowed, (*place, key), report)
+    alternatives = [name for name in _ALTERNATIVES.get(f"{target.service}:{target.action}", ()) if name in given]
+    if len(alternatives) > 1:
+        problem = f"{target.service}:{target.action} takes only one of {' and '.join(alternatives)}"
+        report.add("A909", place, problem, "keep one of them")
     _check_values(target, payload, place, report)
+
+
+def _check_whole(target: Target, state: State, report: Report) -> None:
+    """Parameters that are no object: a template may be any JSON, but a call has parameters by name."""
+    field = "Arguments" if state.jsonata else "Parameters"
+    value = state.body.get(field)
+    if has_placeholder(value) or (state.jsonata and is_jsonata(value)):
+        return
+    problem = f"{target.service}:{target.action} takes its parameters by name, not from {kind(value)}"
+    report.add("A101", (*state.place, field), problem, "write an object")
 
 
 def _required(target: Target) -> list[str]:
@@ -92,8 +111,7 @@ def _check_values(target: Target, payload: Mapping[str, object], place: Place, r
     if target.service == "http":
         _check_http(payload, place, report)
     elif target.service == "dynamodb":
-        for field in ("Key", "Item", "ExpressionAttributeValues"):
-            _check_attributes(payload.get(field), (*place, field), report)
+        check_dynamodb(target.action, payload, place, report)
     elif target.service == "sqs":
         queue = payload.get("QueueUrl")
         grouped = {"MessageGroupId", "MessageGroupId.$"} & payload.keys()
@@ -114,19 +132,6 @@ def _check_names(target: Target, payload: Mapping[str, object], place: Place, re
             near = suggestion(value, values)
             mend = f"write {near or choice_of(values)}"
             report.add("A908", (*place, key), f"{key} is not {shown(value)}", mend)
-
-
-def _check_attributes(values: object, place: Place, report: Report) -> None:
-    """DynamoDB's attributes carry their type with them."""
-    if not isinstance(values, Mapping):
-        return
-    for name, value in values.items():
-        if name.endswith(".$") or (isinstance(value, str) and _computed(value)):
-            continue
-        kinds = [key.removesuffix(".$").upper() for key in value] if isinstance(value, Mapping) else []
-        if len(kinds) != 1 or kinds[0] not in _ATTRIBUTE_TYPES:
-            problem = "a DynamoDB attribute is an object with its type as its only key"
-            report.add("A908", (*place, name), problem, 'write {"S": ...} around a text, {"N": ...} around a number')
 
 
 def _check_http(payload: Mapping[str, object], place: Place, report: Report) -> None:

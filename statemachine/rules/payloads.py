@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statemachine.rules.choices import PATH_COMPARISONS
 from statemachine.rules.findings import Place, Report
 from statemachine.rules.intrinsics import OF_STRINGS, IntrinsicError, is_intrinsic, parse_intrinsic
-from statemachine.rules.jsonpath import Path, PathError, parse_path
+from statemachine.rules.jsonpath import Path, PathError, looks_like_path, parse_path
 from statemachine.rules.machine import State
 from statemachine.rules.values import has_placeholder, is_jsonata, kind, meant_literally, objects, shown, strings
 
@@ -52,7 +52,7 @@ def read_paths(state: State, report: Report) -> list[Use]:
         found += [Use(path, place, field) for path in _check_path_field(field.split("/")[-1], value, place, report)]
     for field, value, place in _templates(state):
         template = _Template(field, report)
-        template.check(value, place, field)
+        template.check(value, place, "")
         found += template.uses
     if "Result" in state.body and state.type == "Pass":
         _check_result(state.body["Result"], (*state.place, "Result"), report)
@@ -177,7 +177,7 @@ class _Template:
         self.uses: list[Use] = []
 
     def check(self, value: object, place: Place, key: str) -> None:
-        """Check a value and all within it; `key` is the one under which it stands."""
+        """Check a value and all within it; `key` is the one under which it stands, empty for the template itself."""
         if isinstance(value, Mapping):
             self._object(value, place)
         elif isinstance(value, list):
@@ -220,12 +220,14 @@ def _check_literal(key: str, text: str, place: Place, report: Report) -> None:
         problem = f"{shown(text)} is a JSONata expression in a JSONPath state, taken literally"
         report.add("W602", place, problem, 'set "QueryLanguage": "JSONata", or write a path')
         return
-    lone = text in {"$", "$$"} and key in _WHOLE_INPUT
-    if lone or text.startswith(("$.", "$$.", "$[", "$$[")):
-        mend = f"write {key}Path" if key in {"Error", "Cause"} else f'write "{key}.$"'
+    # The service takes any JSON for a template, a text as well, and evaluates only keys.
+    mend = f'write "{key}.$"' if key else "write an object whose keys end in .$"
+    lone = text in {"$", "$$"} and (not key or key in _WHOLE_INPUT)
+    if lone or looks_like_path(text):
+        mend = f"write {key}Path" if key in {"Error", "Cause"} else mend
         report.add("W601", place, f"{shown(text)} is taken as these characters, not read", mend)
     elif is_intrinsic(text) and text.rstrip().endswith(")"):
-        report.add("W601", place, f"{shown(text)} is taken as these characters, not called", f'write "{key}.$"')
+        report.add("W601", place, f"{shown(text)} is taken as these characters, not called", mend)
 
 
 def _check_result(value: object, place: Place, report: Report) -> None:

@@ -103,7 +103,6 @@ def test_no_personal_data_is_in_the_history_of_an_execution_or_in_a_log_line(sta
 
 @pytest.mark.invariant("I5", "I6")
 def test_a_due_event_that_comes_three_times_at_once_and_again_after_the_end_has_one_effect(stack: Stack) -> None:
-    """Pitfall 1."""
     user = stack.sign_up()
     # Three warm processes, or the first would be through before the others are up.
     send_at_once(stack, str(stack.ask(stack.sign_up(), grace_days=1)["deletion_request_id"]))
@@ -145,7 +144,7 @@ def test_an_application_that_asks_twice_gets_the_same_request(stack: Stack) -> N
 def test_a_process_that_dies_half_way_through_the_files_is_replaced_and_counts_stay_exact(
     stack: Stack, *, uncounted: bool
 ) -> None:
-    """Pitfall 16: the Lambda's process gets SIGKILL in the middle of its first invocation."""
+    """The Lambda's process gets SIGKILL in the middle of its first invocation."""
     user = stack.sign_up(files=200, clean_ups=10)
     request = stack.started(user)
     seen = []
@@ -182,7 +181,6 @@ def request_table_only(stack: Stack) -> str:
 
 @pytest.mark.invariant("I4")
 def test_a_step_without_permission_fails_the_request_and_a_redrive_completes_it(stack: Stack) -> None:
-    """Pitfall 19."""
     user = stack.sign_up()
     with stack.policy("delete-records", request_table_only(stack)):
         request = stack.started(user)
@@ -251,7 +249,7 @@ def test_a_cancellation_undoes_what_was_touched_and_releases_the_user(stack: Sta
 
 @pytest.mark.invariant("I1", "I5")
 def test_a_worker_that_wakes_up_after_the_user_registered_again_touches_nothing_of_theirs(stack: Stack) -> None:
-    """Pitfall 7: the process of the first attempt sleeps between two batches while the second attempt completes."""
+    """The process of the first attempt sleeps between two batches while the second attempt completes."""
     user = stack.sign_up(files=200, clean_ups=10)
     request = stack.started(user)
     seen = []

@@ -155,5 +155,7 @@ _LISTS = (
     ("sqs", "list_queues", "QueueUrls", None),
     ("logs", "describe_log_groups", "logGroups", "logGroupName"),
     ("scheduler", "list_schedule_groups", "ScheduleGroups", "Name"),
+    ("scheduler", "list_schedules", "Schedules", "Name"),
+    ("events", "list_rules", "Rules", "Name"),
     ("kms", "list_aliases", "Aliases", "AliasName"),
 )

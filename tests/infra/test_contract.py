@@ -17,17 +17,22 @@ from tests.infra import golden, samples
 from tests.infra.world import ACCOUNT, UNKNOWN, Registered, World, document, run
 
 UNTAGGED = {
+    "aws:cloudwatch/eventTarget:EventTarget",
     "aws:iam/rolePolicy:RolePolicy",
     "aws:kms/alias:Alias",
     "aws:lambda/alias:Alias",
     "aws:lambda/functionEventInvokeConfig:FunctionEventInvokeConfig",
     "aws:lambda/layerVersion:LayerVersion",
+    "aws:lambda/permission:Permission",
+    "aws:scheduler/schedule:Schedule",
     "aws:sqs/queuePolicy:QueuePolicy",
 }
 """Types without a `tags` property."""
 UNNAMED = {
+    "aws:cloudwatch/eventTarget:EventTarget": "belongs to a rule",
     "aws:kms/key:Key": "KMS draws the id; the alias is its name",
     "aws:lambda/functionEventInvokeConfig:FunctionEventInvokeConfig": "belongs to an alias",
+    "aws:lambda/permission:Permission": "belongs to an alias",
     "aws:sqs/queuePolicy:QueuePolicy": "belongs to a queue",
 }
 """Types without a physical name, each with the reason."""
@@ -39,6 +44,7 @@ KEY_PROPERTY = {
     "aws:cloudwatch/logGroup:LogGroup": "kmsKeyId",
     "aws:dynamodb/table:Table": "serverSideEncryption",
     "aws:lambda/function:Function": "kmsKeyArn",
+    "aws:scheduler/schedule:Schedule": "kmsKeyArn",
     "aws:sfn/stateMachine:StateMachine": "encryptionConfiguration",
     "aws:sqs/queue:Queue": "kmsMasterKeyId",
 }
@@ -79,6 +85,7 @@ def test_nothing_is_registered_outside_the_root_component(update: World) -> None
 
 def test_component_tokens_name_package_module_and_class(update: World) -> None:
     assert {one.type for one in update.components} == {
+        "account-deletion:events:Recovery",
         "account-deletion:functions:Function",
         "account-deletion:functions:Layer",
         "account-deletion:iam:Role",
@@ -303,7 +310,13 @@ def test_state_machine_is_standard_and_logs_no_data(update: World) -> None:
 def test_dead_letters_are_kept_as_long_as_sqs_can_and_go_over_tls(update: World) -> None:
     queues = update.of("Queue")
 
-    assert [one.physical_name for one in queues] == ["acme-prod-dispatch-dlq", "acme-prod-schedule-dlq"]
+    assert sorted(one.physical_name for one in queues) == [
+        "acme-prod-dispatch-dlq",
+        "acme-prod-recover-dlq",
+        "acme-prod-schedule-dlq",
+        "acme-prod-status-dlq",
+        "acme-prod-sweep-dlq",
+    ]
     assert {one.inputs["messageRetentionSeconds"] for one in queues} == {14 * 86_400}
     assert [document(one)["Statement"][0]["Condition"] for one in update.of("QueuePolicy")] == [
         {"Bool": {"aws:SecureTransport": "false"}}
@@ -326,15 +339,27 @@ def test_function_outlasts_one_call_with_all_its_tries(update: World) -> None:
     assert [one.name for one in update.of("Function") if one.inputs["timeout"] <= call] == []
 
 
-def test_asynchronous_function_has_dead_letters_and_its_settings_belong_to_the_alias(update: World) -> None:
-    dispatch = update.one("Function", "dispatch-function")
+@pytest.mark.parametrize(
+    ("role", "retries", "max_age"), [("dispatch", 2, 6 * 3_600), ("recover", 2, 6 * 3_600), ("sweep", 0, 60)]
+)
+def test_asynchronous_function_has_dead_letters_and_its_settings_belong_to_the_alias(
+    update: World, role: str, retries: int, max_age: int
+) -> None:
+    function = update.one("Function", f"-{role}-function")
 
-    assert dispatch.inputs["deadLetterConfig"] == {
-        "targetArn": "arn:aws:sqs:eu-west-1:123456789012:acme-prod-dispatch-dlq"
+    assert function.inputs["deadLetterConfig"] == {
+        "targetArn": f"arn:aws:sqs:eu-west-1:123456789012:acme-prod-{role}-dlq"
     }
-    assert update.one("FunctionEventInvokeConfig").inputs == {
-        "functionName": "acme-prod-dispatch",
+    assert update.one("FunctionEventInvokeConfig", f"-{role}-events").inputs == {
+        "functionName": f"acme-prod-{role}",
         "qualifier": "live",
-        "maximumRetryAttempts": 2,
-        "maximumEventAgeInSeconds": 21_600,
+        "maximumRetryAttempts": retries,
+        "maximumEventAgeInSeconds": max_age,
     }
+
+
+def test_only_asynchronous_functions_have_dead_letters_and_settings_of_their_events(update: World) -> None:
+    with_dead_letters = {one.physical_name for one in update.of("Function") if "deadLetterConfig" in one.inputs}
+
+    assert with_dead_letters == {"acme-prod-dispatch", "acme-prod-recover", "acme-prod-sweep"}
+    assert {one.inputs["functionName"] for one in update.of("FunctionEventInvokeConfig")} == with_dead_letters

@@ -48,12 +48,14 @@ def test_two_environments_and_two_regions_of_one_account_share_no_name() -> None
 
 LIMITS = {
     "Alias": 256,
+    "EventRule": 64,
     "Function": 64,
     "LayerVersion": 140,
     "LogGroup": 512,
     "Queue": 80,
     "Role": 64,
     "RolePolicy": 128,
+    "Schedule": 64,
     "ScheduleGroup": 64,
     "StateMachine": 80,
     "Table": 255,
@@ -85,7 +87,9 @@ def test_stack_without_a_user_pool_knows_nothing_of_cognito() -> None:
         "acme-prod-delete-files",
         "acme-prod-delete-records",
         "acme-prod-dispatch",
+        "acme-prod-recover",
         "acme-prod-request-deletion",
+        "acme-prod-sweep",
         "acme-prod-verify-erasure",
     }
     assert [
@@ -184,7 +188,10 @@ def test_outputs_are_what_a_user_needs() -> None:
             "subject_key_arn": "arn:aws:kms:eu-west-1:123456789012:key/00000000-1111-2222-3333-444444444444",
             "dead_letter_queue_urls": {
                 "dispatch": "https://queue/deletion-dispatch-dlq-queue",
+                "recover": "https://queue/deletion-recover-dlq-queue",
                 "schedule": "https://queue/deletion-schedules-dlq-queue",
+                "status": "https://queue/deletion-recovery-dlq-queue",
+                "sweep": "https://queue/deletion-sweep-dlq-queue",
             },
         }
     ]
@@ -206,10 +213,11 @@ def stores(**changes: Any) -> Callable[[], AccountDeletionArgs]:
 
 
 KNOWN = (
-    "dispatch_arn, erase_within, erasing_function_arns, erasing_functions, file_bucket_arns, file_object_arns, "
-    "file_stores, grace_default, grace_maximum, grace_minimum, hmac_key_arn, hmac_key_id, identifiers, realm, "
-    "record_stores, record_table_arns, request_table, request_table_arn, schedule_arns, schedule_dead_letters_arn, "
-    "schedule_group, schedule_role_arn, search_endpont, settle, state_machine_arn"
+    "dispatch_arn, due_index, due_index_arn, erase_within, erasing_function_arns, erasing_functions, execution_arns, "
+    "file_bucket_arns, file_object_arns, file_stores, grace_default, grace_maximum, grace_minimum, hmac_key_arn, "
+    "hmac_key_id, identifiers, realm, record_stores, record_table_arns, request_table, request_table_arn, "
+    "schedule_arns, schedule_dead_letters_arn, schedule_group, schedule_role_arn, search_endpont, settle, "
+    "state_machine_arn"
 )
 REFUSED: dict[str, tuple[Callable[[], AccountDeletionArgs], tuple[str, ...]]] = {
     "a table in another account": (
@@ -280,6 +288,10 @@ REFUSED: dict[str, tuple[Callable[[], AccountDeletionArgs], tuple[str, ...]]] = 
         lambda: samples.arguments(workflow=Workflow(steps=(replace(DELETE_RECORDS, name="Schedule"),))),
         ("two functions or parts are called schedule; rename the step",),
     ),
+    "a step that is called like the queue of the status events": (
+        lambda: samples.arguments(workflow=Workflow(steps=(replace(DELETE_RECORDS, name="Status"),))),
+        ("two functions or parts are called status; rename the step",),
+    ),
 }
 
 
@@ -310,6 +322,7 @@ def test_identity_steps_without_a_user_pool_are_refused() -> None:
     assert asked_for == ()
 
 
+@pytest.mark.exhaustive
 def test_same_program_asks_for_the_same_in_every_process() -> None:
     script = (
         "import json\n"

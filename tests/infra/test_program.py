@@ -66,7 +66,7 @@ def test_wrong_configuration_is_refused_before_anything_is_made() -> None:
         "  - grace: no such setting; there are platform, realm, identifiers, record_stores, file_stores, user_pool_id, "
         "grace_default, grace_minimum, grace_maximum, erase_within, settle, protect_data\n"
         "  - platform.prefix: no such setting; there are name_prefix, permissions_boundary, role_path, tags, "
-        "kms_key_arn, log_retention, network, page_topics, ticket_topics\n"
+        "kms_key_arn, log_retention, network\n"
         "  - platform.name_prefix is missing",
         (),
     )

@@ -51,6 +51,7 @@ def followed(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.exhaustive
 def test_the_example_of_add_a_step_adds_a_working_step_to_the_graph(followed: Path) -> None:
     text = (followed / "docs" / "add-a-step.md").read_text(encoding="utf-8")
     commands = [line for _, language, block in blocks(text) if language == "sh" for line in block.splitlines()]

@@ -27,9 +27,11 @@ VALUES = {
 
 
 def settings_of(spec: FunctionSpec) -> Iterator[type[Any]]:
-    """Every settings class that the function's invocation loads."""
+    """Every settings class that the function's invocation loads, also that of a handler whose work it calls."""
     module = import_module(spec.handler.rpartition(".")[0])
-    for value in vars(module).values():
+    called = {value.__module__ for value in vars(module).values() if inspect.isfunction(value)}
+    others = sorted(name for name in called if name.startswith("handlers.") and not name.startswith("handlers.core"))
+    for value in [value for name in {module.__name__, *others} for value in vars(import_module(name)).values()]:
         is_settings = inspect.isclass(value) and value.__name__.endswith("Settings") and dataclasses.is_dataclass(value)
         if is_settings and value is not TableSettings:
             yield value

@@ -10,7 +10,7 @@ import pytest
 
 from handlers.core.errors import AccessDenied, InvalidEvent, StoreUnavailable
 from handlers.core.events import is_request_id
-from tests.world import ACCOUNT, CUSTOMER, REGION, USER, Call, Crash, World, cancelled, function_arn, refused
+from tests.world import ACCOUNT, CUSTOMER, REGION, TABLE, USER, Call, Crash, World, cancelled, function_arn, refused
 
 DAY = 86400
 KEY = "the caller's key"
@@ -48,6 +48,7 @@ def test_a_request_is_recorded_with_its_guard_and_its_schedule(world: World) -> 
         "status": "SCHEDULED",
         "grace_ends_at": world.now + 30 * DAY,
         "erase_by": world.now + 45 * DAY,
+        "identity": "recorded",
     }
     record = world.record(request)
     subject = record["subject"]
@@ -174,7 +175,9 @@ def test_the_identity_is_found_by_sub_or_by_user_name(world: World, by: str) -> 
     assert world.record(request)["identity"] == {"sub": sub, "username": name, "enabled": False}
 
 
-def test_an_alias_of_another_user_is_no_identity(world: World) -> None:
+def test_an_alias_of_a_user_is_refused(world: World) -> None:
+    """Whoever is behind an e-mail address today may be somebody else when the grace period ends."""
+
     def show_another(call: Call) -> Any:
         answer = world.cognito.admin_get_user(UserPoolId=world.pool, Username="berta")
         return type("Http", (), {"status_code": 200, "headers": {}})(), answer
@@ -182,9 +185,33 @@ def test_an_alias_of_another_user_is_no_identity(world: World) -> None:
     world.make_user("berta")
     world.wire.before("AdminGetUser", show_another)
 
-    request = accept(world)["deletion_request_id"]
+    with pytest.raises(InvalidEvent, match="user_id: is an alias in the user pool"):
+        accept(world)
 
-    assert "identity" not in world.record(request)
+    assert world.items(TABLE) == []
+
+
+def test_a_user_whom_the_pool_does_not_know_is_accepted_and_counted(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = accept(world)
+
+    assert answer["identity"] == "not found"
+    assert '"IdentityNotFound":[1.0]' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("key", ["key-1", None])
+def test_a_repeated_request_is_answered_however_late_it_comes(world: World, key: str | None) -> None:
+    """Neither the promise nor the identity is looked at again."""
+    asked = datetime.fromtimestamp(world.now, UTC).isoformat()
+    wish = {"requested_at": asked, "idempotency_key": key}
+    first = accept(world, **{name: value for name, value in wish.items() if value})
+    world.now += 44 * DAY
+    world.wire.before("ListUsers", refused("InternalErrorException"), times=9)
+
+    again = accept(world, **{name: value for name, value in wish.items() if value})
+
+    assert again == first
 
 
 def test_without_a_pool_nobody_is_looked_up(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

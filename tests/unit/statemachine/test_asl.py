@@ -67,7 +67,6 @@ def test_no_result_and_no_cause_of_an_error_goes_further() -> None:
 
 @pytest.mark.parametrize("name", LAMBDA_TASKS)
 def test_every_transient_lambda_error_is_retried_then_caught(name: str) -> None:
-    """Pitfall 9."""
     state = STATES[name]
     retried = [error for retrier in state["Retry"] if retrier["MaxAttempts"] for error in retrier["ErrorEquals"]]
     assert set(LAMBDA_TRANSIENT) <= set(retried)
@@ -76,7 +75,7 @@ def test_every_transient_lambda_error_is_retried_then_caught(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*LAMBDA_TASKS, *TABLE_TASKS])
 def test_data_limit_exceeded_is_caught_by_its_name_before_all(name: str) -> None:
-    """Pitfall 10: States.ALL does not match it (https://docs.aws.amazon.com/step-functions/latest/dg/
+    """States.ALL does not match it (https://docs.aws.amazon.com/step-functions/latest/dg/
     concepts-error-handling.html)."""
     caught = [catcher["ErrorEquals"] for catcher in STATES[name]["Catch"]]
     assert caught[-2:] == [["States.DataLimitExceeded"], ["States.ALL"]]

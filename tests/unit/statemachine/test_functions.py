@@ -7,12 +7,14 @@ import pytest
 
 from handlers.core.settings import StepSettings, UndoSettings
 from handlers.dispatch import DispatchSettings
+from handlers.recover import RecoverSettings
 from handlers.request import RequestSettings
 from handlers.steps.cancel_deletion import CancelSettings
 from handlers.steps.complete_deletion import CompleteSettings
 from handlers.steps.delete_files import FileSettings
 from handlers.steps.delete_records import RecordSettings
 from handlers.steps.verify_erasure import VerifySettings
+from handlers.sweep import SweepSettings
 from statemachine.deletion import workflow
 from statemachine.functions import function_specs
 
@@ -20,6 +22,8 @@ SPECS = {spec.role: spec for spec in function_specs(workflow(identity=True))}
 SETTINGS: dict[str, tuple[type, ...]] = {
     "request-deletion": (RequestSettings,),
     "dispatch": (DispatchSettings,),
+    "sweep": (SweepSettings, DispatchSettings, RecoverSettings),
+    "recover": (RecoverSettings,),
     "suspend-identity": (StepSettings,),
     "undo-suspend-identity": (UndoSettings,),
     "delete-records": (StepSettings, RecordSettings),

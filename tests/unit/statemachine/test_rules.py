@@ -171,3 +171,67 @@ def test_sdk_parameters_are_taken_in_the_spelling_of_the_sdk_for_java():
     task = {"Type": "Task", "Resource": "arn:aws:states:::aws-sdk:rds:createDBSnapshot", "Parameters": arguments}
 
     assert validate({"StartAt": "A", "States": {"A": {**task, "End": True}}}) == ()
+
+
+@pytest.mark.parametrize(
+    ("attribute", "found"),
+    [
+        *((value, set()) for value in ({"N": "5"}, {"BOOL": False}, {"NULL": True}, {"L": [{"M": {}}]}, {"NS": ["1"]})),
+        *((value, set()) for value in ({"N": "${Number}"}, {"L.$": "$.list"}, {"S": {"Fn::Sub": "${X}"}}, "${Whole}")),
+        *(({kind: 5}, {"A908"}) for kind in ("S", "N", "B", "BOOL", "NULL", "SS", "NS", "BS", "L", "M")),
+        *((value, {"A908"}) for value in ({"S": None}, {"BOOL": "true"}, {"NULL": False}, {"SS": "a"}, {"NS": [1]})),
+        *((value, {"A908"}) for value in ({"L": [{"N": 1}]}, {"L": ["a"]}, {"M": {"a": {"N": 1}}}, {"M": {"a": "b"}})),
+    ],
+)
+@pytest.mark.parametrize("service", ["dynamodb", "aws-sdk:dynamodb"])
+def test_a_dynamodb_attribute_holds_what_its_type_says(service, attribute, found):
+    arguments = {"TableName": "t", "Item": {"pk": {"S": "a"}, "x": attribute}}
+    task = {"Type": "Task", "Resource": f"arn:aws:states:::{service}:putItem", "Parameters": arguments, "End": True}
+
+    assert codes({"StartAt": "A", "States": {"A": task}}) == found
+
+
+@pytest.mark.parametrize(
+    ("action", "allowed"),
+    [
+        ("putItem", {"NONE", "ALL_OLD"}),
+        ("deleteItem", {"NONE", "ALL_OLD"}),
+        ("updateItem", {"NONE", "ALL_OLD", "UPDATED_OLD", "ALL_NEW", "UPDATED_NEW"}),
+    ],
+)
+@pytest.mark.parametrize("value", ["NONE", "ALL_OLD", "UPDATED_OLD", "ALL_NEW", "UPDATED_NEW", "none", True])
+def test_each_dynamodb_action_returns_only_what_it_knows(action, allowed, value):
+    arguments = {"TableName": "t", "Item" if action == "putItem" else "Key": {"pk": {"S": "a"}}, "ReturnValues": value}
+    task = {"Type": "Task", "Resource": f"arn:aws:states:::dynamodb:{action}", "Parameters": arguments, "End": True}
+
+    found = [finding.code for finding in validate({"StartAt": "A", "States": {"A": task}})]
+
+    assert found == ([] if value in allowed else ["A908"])
+
+
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        *((text, {"A410"}) for text in ("'abc'", "5", "-1.5", "null", "('a')", "((5))", "[]", "[true]", "{'a': true}")),
+        *((text, set()) for text in ("false", "(true)", "$states.input.ok", "5 > 4", "'a' in ['a']", "$exists(5)")),
+    ],
+)
+def test_a_condition_that_is_constant_is_true_or_false(condition, found):
+    rules = [{"Condition": "{% " + condition + " %}", "Next": "B"}]
+    states = {"A": {"Type": "Choice", "Choices": rules, "Default": "B"}, "B": {"Type": "Succeed"}}
+
+    assert codes({"QueryLanguage": "JSONata", "StartAt": "A", "States": states}) == found
+
+
+def test_a_distributed_map_within_an_express_child_is_told_once_and_its_standard_children_may_wait():
+    waits = {"Type": "Task", "Resource": "arn:aws:states:eu-central-1:123456789012:activity:a", "End": True}
+    states = {"C": waits}
+    for name, kind in (("B", "STANDARD"), ("A", "EXPRESS")):
+        config = {"Mode": "DISTRIBUTED", "ExecutionType": kind}
+        processor = {"ProcessorConfig": config, "StartAt": next(iter(states)), "States": states}
+        states = {name: {"Type": "Map", "ItemProcessor": processor, "End": True}}
+
+    found = validate({"StartAt": "A", "States": states})
+
+    place = "/States/A/ItemProcessor/States/B/ItemProcessor/ProcessorConfig/Mode"
+    assert [(finding.code, finding.place) for finding in found] == [("A216", place)]

@@ -139,8 +139,8 @@ def test_clients_are_made_once_with_bounded_times_and_tries(world: World) -> Non
 
     assert aws.client("dynamodb") is client
     config = client.meta.config
-    assert (config.connect_timeout, config.read_timeout) == (2, 10)
-    assert config.retries == {"mode": "standard", "total_max_attempts": 4}
+    assert (config.connect_timeout, config.read_timeout) == (2, 7)
+    assert config.retries == {"mode": "standard", "total_max_attempts": 3}
 
 
 def test_a_throttled_call_is_repeated_a_bounded_number_of_times(world: World) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from handlers.core.checkpoint import Again, Checkpoint, Done, StepDone
+from handlers.core.checkpoint import Again, Checkpoint, Done, FrameCheckpoint, StepDone
 from handlers.core.errors import OwnershipLost, RequestUnknown, Superseded, UndoInFlight
 from handlers.core.events import TaskInput
 from handlers.core.request_table import RequestTable
@@ -23,7 +23,7 @@ def request_id(world: World) -> str:
 
 def begin(request: str, *, transition: Any = BEGIN_ERASING, owner: str = OWNER, undo: int = 0) -> Checkpoint:
     task = TaskInput(deletion_request_id=request, owner=owner, step=STEP, verify=False)
-    return Checkpoint.begin(
+    return FrameCheckpoint.begin(
         transition, task, Context(), table=RequestTable(TABLE), lease=LEASE, undo_timeout=timedelta(seconds=undo)
     )
 

@@ -10,8 +10,10 @@ from handlers.core.errors import (
     AwsFailure,
     DeletionError,
     EffectPending,
+    ExecutionStillRuns,
     Held,
     InvalidEvent,
+    NotPossible,
     OwnershipLost,
     Permanent,
     QuietEnd,
@@ -43,7 +45,9 @@ LEAVES = sorted(
 def example(error: type[DeletionError]) -> DeletionError:
     facts: dict[type[DeletionError], tuple[object, ...]] = {
         EffectPending: ("del_1", "Step", "Operation"),
+        ExecutionStillRuns: ("del_1",),
         InvalidEvent: ("field", "rule"),
+        NotPossible: ("hold", "del_1", "COMPLETED"),
         RequestUnknown: (),
         RetentionLocked: ("del_1", "Step", 3),
         SettingsError: (("A is missing", "B is wrong"),),

@@ -105,6 +105,7 @@ def values_of(world: World, to: Status, **other: object) -> dict[str, object]:
         "definition": "d2",
         "deleted": {"photos": 2},
         "due_at": world.now + 900,
+        "due_before": world.now - 1,
         "error": {"error": "X"},
         "failures": 1,
         "fence": FENCE,
@@ -322,6 +323,7 @@ def test_each_transition_has_a_name_of_its_own_and_is_in_the_list() -> None:
 
 Part = Clause | AnyOf
 OFFENCES: Mapping[str, Mapping[str, Any]] = {
+    "#due_at = :due_before": {"due_at": 1},
     "#active_request = :id": {"guard": "del_other"},
     "#attempt = :attempt": {"attempt": ATTEMPT + 1},
     "#attempt_base = :attempt_base": {"attempt_base": 2},

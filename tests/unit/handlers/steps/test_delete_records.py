@@ -73,6 +73,7 @@ def test_a_store_is_empty_when_a_fresh_listing_says_so(world: World, request_id:
         refused("ThrottlingException"),
         refused("ProvisionedThroughputExceededException"),
         refused("ValidationException"),
+        cancelled("None", "ValidationError"),
     ],
 )
 def test_a_refused_transaction_is_halved_and_grows_back(world: World, request_id: str, act: Any) -> None:
@@ -105,6 +106,7 @@ def test_a_transaction_that_is_too_large_is_halved_without_a_wait(world: World, 
         (cancelled("None", "ThrottlingError"), Throttled, "TransactWriteItems answered ThrottlingError"),
         (refused("ThrottlingException"), Throttled, "TransactWriteItems answered ThrottlingException"),
         (refused("ValidationException"), StoreRefused, "TransactWriteItems answered ValidationException"),
+        (cancelled("None", "ValidationError"), StoreRefused, "TransactWriteItems answered ValidationError"),
         (refused("ResourceNotFoundException"), StoreMissing, "TransactWriteItems answered ResourceNotFoundException"),
     ],
 )

@@ -85,6 +85,7 @@ def test_a_second_run_succeeds_and_changes_nothing(world: World, step: str) -> N
     assert [call.operation for call in world.wire.calls[calls:]] == ["UpdateItem"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.invariant("I5")
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("when", ["crash", "answer lost"])
@@ -109,6 +110,7 @@ def test_a_crash_or_a_lost_answer_at_any_call_leaves_exact_counts(world: World, 
     assert number > 2
 
 
+@pytest.mark.exhaustive
 @pytest.mark.invariant("I5")
 @pytest.mark.parametrize("step", STEPS)
 def test_an_invocation_that_overtakes_another_at_any_call_counts_each_effect_once(world: World, step: str) -> None:
@@ -159,6 +161,7 @@ def test_the_same_event_three_times_at_once_has_each_effect_once(world: World, s
     assert world.deleted(request, step) == COUNTS[step]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.invariant("I1")
 @pytest.mark.parametrize(
     ("step", "operation"),

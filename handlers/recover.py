@@ -1,0 +1,117 @@
+"""Takes a request away from an execution that has ended without saying so.
+
+Safe to repeat because: Step Functions is asked whether the owner still runs before anything is touched, and the write
+names the owner and the fence that were read. Unknown to Step Functions counts as ended: a name runs once.
+Leaves open: an execution that still runs past its lease keeps its request; it is counted, and an operator looks.
+"""
+
+import random
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from handlers.core import aws, clock, settings, telemetry
+from handlers.core.checkpoint import LambdaContext
+from handlers.core.errors import ExecutionStillRuns, InvalidEvent, RequestUnknown
+from handlers.core.events import as_object, is_request_id
+from handlers.core.frame import AWS_ERRORS, lambda_handler
+from handlers.core.record import Record
+from handlers.core.request_table import ConditionFailed, RequestTable
+from handlers.core.transitions import RECOVER
+
+_EXECUTION = re.compile(r"(?P<id>del_[0-9A-Z]{26})-(?P<attempt>[1-9][0-9]*)")
+_RUNNING = frozenset({"RUNNING", "PENDING_REDRIVE"})
+_UNKNOWN = frozenset({"ExecutionDoesNotExist", "InvalidArn"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoverSettings:
+    """What whoever recovers needs."""
+
+    request_table: str
+    """The request table's name."""
+    backoff: timedelta
+    """Wait after the first failed attempt; doubles with each failure."""
+    backoff_limit: timedelta
+    """The longest wait between two attempts."""
+
+
+@lambda_handler(*AWS_ERRORS, ExecutionStillRuns, RequestUnknown)
+def handler(event: Any, _context: LambdaContext) -> Mapping[str, object]:
+    """Recover the request of a state machine's status-change event (FAILED, TIMED_OUT, ABORTED).
+
+    Raises:
+        ExecutionStillRuns: the event was faster than the service's own view; Lambda calls again.
+    """
+    execution, request_id = _parse(event)
+    table = RequestTable(settings.load(RecoverSettings).request_table)
+    record = table.read(request_id)
+    if record is None:
+        raise RequestUnknown
+    if not record.is_owned_by(execution):
+        telemetry.log("nothing to recover", deletion_request_id=request_id)
+        return {"recovered": False}
+    if not recover(table, record):
+        raise ExecutionStillRuns(request_id)
+    return {"recovered": True}
+
+
+def recover(table: RequestTable, record: Record) -> bool:
+    """Make a PROCESSING request RETRYABLE if its owner has ended; whether nobody runs it any more.
+
+    Raises:
+        AwsFailure: a service could not be asked; nothing was changed.
+    """
+    status = _execution_status(record.owner)
+    if status in _RUNNING:
+        return False
+    now = clock.now()
+    values = {
+        "owner": record.owner,
+        "fence": record.fence,
+        "fence_after": record.fence + 1,
+        "failures": record.failures + 1,
+        "due_at": now + _backoff(settings.load(RecoverSettings), record.failures),
+        "error": {"step": "Execution", "error": status, "at": now},
+    }
+    try:
+        table.update(RECOVER, record.deletion_request_id, values)
+    except ConditionFailed:
+        telemetry.log("nothing to recover", deletion_request_id=record.deletion_request_id)
+        return True
+    telemetry.count("Recovered")
+    telemetry.log("recovered", deletion_request_id=record.deletion_request_id, outcome=status)
+    return True
+
+
+def _execution_status(execution: str) -> str:
+    """The service's word for it; UNKNOWN if it has never heard of it, or has forgotten it."""
+    with aws.our_errors("DescribeExecution"):
+        try:
+            answer = aws.client("stepfunctions").describe_execution(
+                executionArn=execution, includedData="METADATA_ONLY"
+            )
+        except ClientError as error:
+            if aws.error_code(error) in _UNKNOWN:
+                return "UNKNOWN"
+            raise
+    return str(answer["status"])
+
+
+def _backoff(own: RecoverSettings, failures: int) -> int:
+    # Half of it is certain, half is drawn: attempts of one outage spread out and none comes at once.
+    longest = min(own.backoff * 2 ** min(failures, 20), own.backoff_limit).total_seconds()
+    return int(longest * random.uniform(0.5, 1))  # noqa: S311 (jitter, not a secret)
+
+
+def _parse(event: object) -> tuple[str, str]:
+    detail = as_object(as_object(event).get("detail"))
+    execution, name = detail.get("executionArn"), detail.get("name")
+    match = _EXECUTION.fullmatch(name) if isinstance(name, str) else None
+    if not isinstance(execution, str) or match is None or not is_request_id(match["id"]):
+        raise InvalidEvent("detail", "a status change of an execution called <deletion_request_id>-<attempt>")
+    return execution, match["id"]
