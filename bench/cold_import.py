@@ -20,14 +20,13 @@ from aws_lambda_powertools import Logger
 boto3.client("dynamodb", region_name="eu-central-1")
 Logger(service="baseline")
 """
-MODULES = (
-    "handlers.request",
-    "handlers.dispatch",
-    *sorted(
-        f"handlers.steps.{path.stem}"
-        for path in (ROOT / "handlers" / "steps").glob("*.py")
+MODULES = tuple(
+    sorted(
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for folder in ("handlers", "handlers/steps")
+        for path in (ROOT / folder).glob("*.py")
         if not path.name.startswith("_")
-    ),
+    )
 )
 GOAL = 1.3
 

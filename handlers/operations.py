@@ -10,7 +10,8 @@ from handlers.core.errors import NotPossible
 from handlers.core.record import Record
 from handlers.core.request_table import ConditionFailed, RequestTable
 from handlers.core.states import Status
-from handlers.core.transitions import CANCEL, CANCEL_TOUCHED, HOLD, HOLD_UNTIL, REDRIVE, RELEASE, Transition
+from handlers.core.transition import Transition
+from handlers.core.transitions import CANCEL, CANCEL_TOUCHED, HOLD, HOLD_UNTIL, REDRIVE, RELEASE
 
 
 def cancel(table: RequestTable, record: Record) -> Status:

@@ -54,7 +54,8 @@ class Platform:
     """Tags of every resource that can have some, beside our own `application` and `environment`; these win."""
     kms_key_arn: Text | None = None
     """ARN of the key that encrypts table, queues, logs and environment variables; its key policy must let the
-    services use it. None uses the keys that AWS owns."""
+    services use it (events.amazonaws.com too, for the queue of the rule). A request's own schedule, which holds nothing
+    but the request's id, stays under AWS's key. None uses the keys that AWS owns."""
     log_retention: timedelta = timedelta(days=90)
     """How long every log group keeps its lines: whole days, one of the values that CloudWatch Logs takes."""
     network: Network | None = None

@@ -1,6 +1,7 @@
 """Leaving PROCESSING, and the ends, as states."""
 
-from handlers.core.transitions import MARK_FAILED, MARK_HELD, MARK_RETRYABLE, REQUEUE, Transition
+from handlers.core.transition import Transition
+from handlers.core.transitions import MARK_FAILED, MARK_HELD, MARK_RETRYABLE, REQUEUE
 from statemachine.rendering import Rendering, unfinished
 from statemachine.tasks import CONDITION_FAILED, EXECUTION, NOW, State, catcher, jsonata
 

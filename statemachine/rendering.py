@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from handlers.core.frame import Handler
-from handlers.core.transitions import Transition
+from handlers.core.transition import Transition
 from statemachine.plan import ANY_RETRY, CONTROL_RETRY, LAMBDA_RETRY, Plan, never_retried, taken_by, undo_chain
 from statemachine.step import Compensation, ErrorClass, Outcome, Retry, Step, path_of
 from statemachine.tasks import (

@@ -5,7 +5,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from handlers.core import errors
-from handlers.core.transitions import ALL, AnyOf, Clause, Condition, Transition
+from handlers.core.transition import AnyOf, Clause, Condition, Transition
+from handlers.core.transitions import ALL
 from statemachine import diagram, rules
 from statemachine.plan import Plan
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from handlers.core.transitions import PARAMETERS, Transition, render
+from handlers.core.transition import PARAMETERS, Transition, render
 from statemachine.plan import CONTROL_TIMEOUT, ServiceRetry
 from statemachine.step import Retry
 

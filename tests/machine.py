@@ -24,6 +24,7 @@ from statemachine.frame import role_of
 from statemachine.functions import FunctionSpec, function_specs
 from statemachine.plan import Plan
 from statemachine.step import Value
+from tests import wire
 from tests import world as worlds
 from tests.world import Context, World
 
@@ -127,7 +128,7 @@ class Machine:
 
     def invoke(self, role: str, event: Mapping[str, Any]) -> Any:
         """Invoke a function as Lambda does: own environment, JSON in and out, only class and message of an error."""
-        with self._environment(self.specs[role]), worlds.acting_as(role):
+        with self._environment(self.specs[role]), wire.acting_as(role):
             self.invocations.append((role, event))
             module, _, name = self.specs[role].handler.rpartition(".")
             handler = getattr(import_module(module), name)
@@ -136,7 +137,7 @@ class Machine:
             except Exception as error:
                 raise Failure(type(error).__name__, str(error)) from error
 
-    def _answer(self, call: worlds.Call) -> Any:
+    def _answer(self, call: wire.Call) -> Any:
         """Lambda's Invoke, called by a handler from several threads; they share this process' environment."""
         role = call.params["FunctionName"].split(":")[6]
         try:
@@ -144,8 +145,8 @@ class Machine:
                 payload = self.invoke(role, json.loads(call.params["Payload"]))
         except Failure as failure:
             body = {"errorType": failure.error, "errorMessage": failure.cause}
-            return worlds.invoked(body, FunctionError="Unhandled")(call)
-        return worlds.invoked(payload)(call)
+            return wire.invoked(body, FunctionError="Unhandled")(call)
+        return wire.invoked(payload)(call)
 
     @contextmanager
     def _environment(self, spec: FunctionSpec) -> Iterator[None]:

@@ -17,7 +17,8 @@ from handlers.core.person import Person
 from handlers.core.record import Record
 from handlers.core.request_table import ConditionFailed, RequestTable
 from handlers.core.states import StepStatus
-from handlers.core.transitions import FINISH, PROGRESS, REOPEN, Transition
+from handlers.core.transition import Transition
+from handlers.core.transitions import FINISH, PROGRESS, REOPEN
 
 RESERVE = timedelta(seconds=30)
 """Kept back at the end of an invocation: one call at its slowest, all of aws.TRIES with their backoff."""

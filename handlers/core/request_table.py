@@ -9,7 +9,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from handlers.core import aws
 from handlers.core.record import Record, from_item, to_value
 from handlers.core.states import GUARD_PREFIX, REQUEST_PREFIX
-from handlers.core.transitions import Guard, Rendered, Transition, render, render_guard
+from handlers.core.transition import Guard, Rendered, Transition, render, render_guard
 
 _CONDITION_FAILED = "ConditionalCheckFailed"
 _BUSY = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})

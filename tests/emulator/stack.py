@@ -12,7 +12,7 @@ from typing import Any
 from handlers.core.record import Record
 from handlers.core.request_table import expressions, guard_key, request_key
 from handlers.core.states import Status
-from handlers.core.transitions import Transition, render
+from handlers.core.transition import Transition, render
 from infra.naming import ROLE, Naming
 from infra.settings import Settings, read_settings
 from local.config import stack_config

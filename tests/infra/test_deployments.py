@@ -21,6 +21,8 @@ from statemachine.workflow import Workflow
 from tests.infra import golden, samples
 from tests.infra.world import World, document, refusal, run
 
+pytestmark = pytest.mark.exhaustive
+
 SEARCH = "arn:aws:es:eu-west-1:123456789012:domain/search"
 NO_STORES: dict[str, Any] = {"record_stores": (), "file_stores": (), "user_pool_id": None}
 
@@ -322,7 +324,6 @@ def test_identity_steps_without_a_user_pool_are_refused() -> None:
     assert asked_for == ()
 
 
-@pytest.mark.exhaustive
 def test_same_program_asks_for_the_same_in_every_process() -> None:
     script = (
         "import json\n"

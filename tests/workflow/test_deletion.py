@@ -13,7 +13,8 @@ from statemachine.describe import CONTROL_WRITES
 from statemachine.frame import role_of
 from statemachine.workflow import Workflow
 from tests.machine import Killed, Machine, at
-from tests.world import CUSTOMER, EVERYTHING, USER, World, refused
+from tests.wire import refused
+from tests.world import CUSTOMER, EVERYTHING, USER, World
 
 HAPPY_PATH = (
     "Claim",

@@ -13,7 +13,8 @@ from sfnx.testing import Failure
 from statemachine.deletion import workflow
 from statemachine.step import Value
 from tests.machine import Killed, Machine, at
-from tests.world import ACCOUNT, BUCKET, REGION, TABLE, USER, Call, World, answered, function_arn, refused
+from tests.wire import Call, answered, refused
+from tests.world import ACCOUNT, BUCKET, REGION, TABLE, USER, World, function_arn
 
 Need = tuple[str, str]
 """IAM action and resource."""

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from handlers.core.errors import AccessDenied, InvalidEvent, RequestUnknown, Throttled
-from tests.world import OWNER, Call, Context, Crash, World, answered, raises, refused
+from tests.wire import Call, Crash, answered, raises, refused
+from tests.world import OWNER, Context, World
 
 
 @pytest.fixture

@@ -11,6 +11,8 @@ from handlers.core.states import Status
 from handlers.operations import cancel, hold, redrive, release
 from tests.world import TABLE, World
 
+pytestmark = pytest.mark.exhaustive
+
 OPERATIONS = {"cancel": cancel, "hold": hold, "release": release, "redrive": redrive}
 POSSIBLE = {
     "cancel": {Status.SCHEDULED, Status.RETRYABLE, Status.HELD, Status.CANCELLED},

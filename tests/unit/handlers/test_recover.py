@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from handlers.core.errors import ExecutionStillRuns, InvalidEvent, RequestUnknown, Throttled
-from tests.world import OWNER, World, answered, refused
+from tests.wire import answered, refused
+from tests.world import OWNER, World
 
 STATUSES = ("FAILED", "TIMED_OUT", "ABORTED", "SUCCEEDED")
 

@@ -10,7 +10,8 @@ import pytest
 
 from handlers.core.errors import AccessDenied, InvalidEvent, StoreUnavailable
 from handlers.core.events import is_request_id
-from tests.world import ACCOUNT, CUSTOMER, REGION, TABLE, USER, Call, Crash, World, cancelled, function_arn, refused
+from tests.wire import Call, Crash, cancelled, refused
+from tests.world import ACCOUNT, CUSTOMER, REGION, TABLE, USER, World, function_arn
 
 DAY = 86400
 KEY = "the caller's key"

@@ -3,7 +3,8 @@
 import pytest
 
 from handlers.core.states import Status
-from tests.world import OWNER, TABLE, Context, World, answered, refused
+from tests.wire import answered, refused
+from tests.world import OWNER, TABLE, Context, World
 
 
 def start_names(world: World) -> list[str]:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from handlers.core import errors
-from handlers.core.transitions import ALL, RunsIn
+from handlers.core.transition import RunsIn
+from handlers.core.transitions import ALL
 from statemachine import asl
 from statemachine.checks import FRAME_STATES
 from statemachine.deletion import workflow

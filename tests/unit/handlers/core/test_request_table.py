@@ -7,7 +7,8 @@ import pytest
 from handlers.core.errors import AccessDenied, StoreUnavailable, Throttled
 from handlers.core.request_table import ConditionFailed, RequestTable, TransactionRefused
 from handlers.core.transitions import COMPLETE, MARK_CANCELLED, PROGRESS
-from tests.world import OWNER, TABLE, World, cancelled, refused
+from tests.wire import cancelled, refused
+from tests.world import OWNER, TABLE, World
 
 STEP = "DeleteFiles"
 

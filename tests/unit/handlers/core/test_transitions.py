@@ -12,8 +12,12 @@ from handlers.core.errors import Throttled
 from handlers.core.record import to_value
 from handlers.core.request_table import ConditionFailed, RequestTable, guard_key, request_key
 from handlers.core.states import VERIFY_STEP, Status
-from handlers.core.transitions import ACCEPT, ALL, PARAMETERS, AnyOf, Clause, RunsIn, Transition, render
-from tests.world import OTHER, OWNER, TABLE, World, cancelled, refused
+from handlers.core.transition import PARAMETERS, AnyOf, Clause, RunsIn, Transition, render
+from handlers.core.transitions import ACCEPT, ALL
+from tests.wire import cancelled, refused
+from tests.world import OTHER, OWNER, TABLE, World
+
+pytestmark = pytest.mark.exhaustive
 
 REQUEST = "del_" + "0" * 26
 SUBJECT = "k1_" + "0" * 64

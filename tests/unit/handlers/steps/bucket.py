@@ -5,7 +5,8 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote_plus
 
-from tests.world import Call, Crash, World
+from tests.wire import Call, Crash
+from tests.world import World
 
 
 class Bucket:

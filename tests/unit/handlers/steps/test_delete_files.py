@@ -11,7 +11,10 @@ import pytest
 from handlers.core.errors import AccessDenied, EffectPending, RetentionLocked, StoreMissing, StoreUnavailable, Throttled
 from handlers.core.stores import FileStore, to_json
 from tests.unit.handlers.steps.bucket import Bucket, ok
-from tests.world import BUCKET, USER, Context, Crash, World, refused
+from tests.wire import Crash, refused
+from tests.world import BUCKET, USER, Context, World
+
+pytestmark = pytest.mark.exhaustive
 
 PREFIX = f"users/{USER}/"
 STEP = "DeleteFiles"

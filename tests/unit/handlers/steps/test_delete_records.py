@@ -7,7 +7,10 @@ import pytest
 
 from handlers.core.errors import OwnershipLost, StoreMissing, StoreRefused, StoreUnavailable, Superseded, Throttled
 from handlers.core.stores import RecordStore, to_json
-from tests.world import OTHER, TABLE, USER, Call, Context, Crash, World, cancelled, refused
+from tests.wire import Call, Crash, cancelled, refused
+from tests.world import OTHER, TABLE, USER, Context, World
+
+pytestmark = pytest.mark.exhaustive
 
 STEP = "DeleteRecords"
 

@@ -10,20 +10,10 @@ import pytest
 
 from handlers.core import clock
 from handlers.core.errors import AccessDenied, InvalidEvent, OwnershipLost, RequestUnknown, Superseded, Unexpected
-from tests.world import (
-    CUSTOMER,
-    EVERYTHING,
-    OTHER,
-    OWNER,
-    STEPS,
-    USER,
-    Context,
-    Crash,
-    World,
-    connection_lost,
-    raises,
-    refused,
-)
+from tests.wire import Crash, connection_lost, raises, refused
+from tests.world import CUSTOMER, EVERYTHING, OTHER, OWNER, STEPS, USER, Context, World
+
+pytestmark = pytest.mark.exhaustive
 
 ERASING = STEPS[1:]
 COUNTS: Mapping[str, Mapping[str, int]] = {
@@ -85,7 +75,6 @@ def test_a_second_run_succeeds_and_changes_nothing(world: World, step: str) -> N
     assert [call.operation for call in world.wire.calls[calls:]] == ["UpdateItem"]
 
 
-@pytest.mark.exhaustive
 @pytest.mark.invariant("I5")
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("when", ["crash", "answer lost"])
@@ -110,7 +99,6 @@ def test_a_crash_or_a_lost_answer_at_any_call_leaves_exact_counts(world: World, 
     assert number > 2
 
 
-@pytest.mark.exhaustive
 @pytest.mark.invariant("I5")
 @pytest.mark.parametrize("step", STEPS)
 def test_an_invocation_that_overtakes_another_at_any_call_counts_each_effect_once(world: World, step: str) -> None:
@@ -161,7 +149,6 @@ def test_the_same_event_three_times_at_once_has_each_effect_once(world: World, s
     assert world.deleted(request, step) == COUNTS[step]
 
 
-@pytest.mark.exhaustive
 @pytest.mark.invariant("I1")
 @pytest.mark.parametrize(
     ("step", "operation"),
@@ -277,7 +264,7 @@ def test_an_exception_that_carries_personal_data_is_masked(world: World, step: s
         world.run(step, request)
 
     said = str(raised.value) + json.dumps(world.lines())
-    assert "ValueError at world.py" in str(raised.value)
+    assert "ValueError at wire.py" in str(raised.value)
     assert raised.value.__cause__ is None
     assert raised.value.__suppress_context__ or raised.value.__context__ is None
     assert not any(secret in said.replace(request, "") for secret in SECRETS)

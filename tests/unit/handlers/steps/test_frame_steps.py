@@ -8,20 +8,10 @@ import pytest
 
 from handlers.core.errors import InvalidEvent, OwnershipLost, RequestUnknown, StoreRefused, StoreUnavailable
 from handlers.core.states import VERIFY_STEP
-from tests.world import (
-    CUSTOMER,
-    OTHER,
-    OWNER,
-    STEPS,
-    USER,
-    Call,
-    Context,
-    World,
-    cancelled,
-    function_arn,
-    invoked,
-    refused,
-)
+from tests.wire import Call, cancelled, invoked, refused
+from tests.world import CUSTOMER, OTHER, OWNER, STEPS, USER, Context, World, function_arn
+
+pytestmark = pytest.mark.exhaustive
 
 COMPLETE, CANCEL = "CompleteDeletion", "CancelDeletion"
 ERASING = STEPS[1:]

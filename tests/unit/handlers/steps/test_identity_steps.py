@@ -7,7 +7,10 @@ import pytest
 
 from handlers.core.errors import EffectPending, OwnershipLost, StoreMissing, Throttled
 from handlers.core.states import StepStatus
-from tests.world import OTHER, OWNER, USER, Context, World, answered, refused
+from tests.wire import answered, refused
+from tests.world import OTHER, OWNER, USER, Context, World
+
+pytestmark = pytest.mark.exhaustive
 
 SUSPEND, DELETE, RESTORE = "SuspendIdentity", "DeleteIdentity", "RestoreIdentity"
 EXTERNAL = "Google_10001"
