@@ -160,7 +160,7 @@ MUTANTS = (
         "handlers/steps/complete_deletion.py",
         "steps = (*own.deployed_steps, VERIFY_STEP)",
         "steps = own.deployed_steps",
-        (*STEPS, *WORKFLOW),
+        ("tests/unit/handlers/steps/test_frame_steps.py",),
     ),
     Mutant(
         "guard item",
@@ -174,7 +174,7 @@ MUTANTS = (
         "handlers/core/checkpoint.py",
         "if record is not None and record.is_owned_by(self.task.owner):",
         "if record is None:",
-        STEPS,
+        CLAUSES,
     ),
 )
 
