@@ -12,28 +12,11 @@ from statemachine.deletion import workflow
 from statemachine.describe import CONTROL_WRITES
 from statemachine.frame import role_of
 from statemachine.workflow import Workflow
+from tests.happy_path import HAPPY_PATH
 from tests.machine import Killed, Machine, at
 from tests.wire import refused
 from tests.world import CUSTOMER, EVERYTHING, USER, World
 
-HAPPY_PATH = (
-    "Claim",
-    "ReadRequest",
-    "Route",
-    "SuspendIdentity",
-    "IsSuspendIdentityDone",
-    "DeleteRecords",
-    "IsDeleteRecordsDone",
-    "DeleteFiles",
-    "IsDeleteFilesDone",
-    "DeleteIdentity",
-    "IsDeleteIdentityDone",
-    "VerifyErasure",
-    "IsErased",
-    "CompleteDeletion",
-    "IsComplete",
-    "Deleted",
-)
 NOTHING: dict[str, Any] = {"orders": [], "visits": [], "photos": [], "uploads": [], "identity": None}
 
 
