@@ -13,9 +13,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from handlers.core import aws, clock, settings, telemetry
+from handlers.core import aws, clock, metrics, settings, telemetry
 from handlers.core.checkpoint import LambdaContext
-from handlers.core.errors import RequestUnknown
+from handlers.core.errors import AwsFailure, RequestUnknown
 from handlers.core.events import as_object, request_id_of
 from handlers.core.frame import AWS_ERRORS, lambda_handler
 from handlers.core.record import Record
@@ -23,8 +23,8 @@ from handlers.core.request_table import ConditionFailed, RequestTable
 from handlers.core.states import Status
 from handlers.core.transitions import DISPATCH, EXHAUST
 
-LONGEST_VISIBILITY = timedelta(hours=1)
-"""However often nobody claimed: the next look comes no later."""
+LONGEST_VISIBILITY = timedelta(minutes=5)
+"""However often nobody claimed: the next look comes no later, so an outage is over for a request soon after its end."""
 
 _STARTABLE = frozenset({Status.SCHEDULED, Status.RETRYABLE})
 _ALREADY_STARTED = "ExecutionAlreadyExists"
@@ -62,6 +62,7 @@ def dispatch(table: RequestTable, deletion_request_id: str) -> Mapping[str, obje
     if record is None:
         raise RequestUnknown
     if record.status not in _STARTABLE or record.due_at > clock.now():
+        telemetry.count(metrics.DUPLICATES_IGNORED)
         return _answer(record, "not due")
     if record.attempt - record.attempt_base >= own.max_dispatches:
         return _exhaust(table, record)
@@ -69,6 +70,7 @@ def dispatch(table: RequestTable, deletion_request_id: str) -> Mapping[str, obje
         table.update(DISPATCH, deletion_request_id, _values(record, own))
     except ConditionFailed as failed:
         if not _may_be_mine(record, failed.record):
+            telemetry.count(metrics.DUPLICATES_IGNORED)
             return _answer(record, "dispatched by another")
     return _start(own, record, record.attempt + 1)
 
@@ -94,6 +96,18 @@ def _may_be_mine(read: Record, now: Record | None) -> bool:
 
 def _start(own: DispatchSettings, record: Record, attempt: int) -> Mapping[str, object]:
     request_id = record.deletion_request_id
+    try:
+        _start_execution(own, request_id, attempt)
+    except AwsFailure:
+        telemetry.count(metrics.START_FAILED)
+        raise
+    if record.status is Status.RETRYABLE:
+        telemetry.count(metrics.RETRIED)
+    telemetry.log("dispatched", deletion_request_id=request_id, attempt=attempt)
+    return {"dispatched": True, "attempt": attempt}
+
+
+def _start_execution(own: DispatchSettings, request_id: str, attempt: int) -> None:
     event = {"attempt": attempt, "deletion_request_id": request_id}
     with aws.our_errors("StartExecution"):
         try:
@@ -105,8 +119,6 @@ def _start(own: DispatchSettings, record: Record, attempt: int) -> Mapping[str, 
         except ClientError as error:
             if aws.error_code(error) != _ALREADY_STARTED:
                 raise
-    telemetry.log("dispatched", deletion_request_id=request_id, attempt=attempt)
-    return {"dispatched": True, "attempt": attempt}
 
 
 def _exhaust(table: RequestTable, record: Record) -> Mapping[str, object]:
@@ -117,7 +129,7 @@ def _exhaust(table: RequestTable, record: Record) -> Mapping[str, object]:
         table.update(EXHAUST, record.deletion_request_id, values)
     except ConditionFailed:
         return _answer(record, "dispatched by another")
-    telemetry.count("Failed")
+    telemetry.count(metrics.FAILED)
     return _answer(record, "dispatches exhausted")
 
 

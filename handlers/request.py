@@ -2,40 +2,42 @@
 
 Safe to repeat because: the record and the user's guard are written in one transaction that refuses a second open
 request of the same user, and with an idempotency key the request's id follows from the key. A schedule that could not
-be made fails nothing: the record's due_at is what the sweeper goes by.
+be made fails nothing: the record's due_at is what the sweeper goes by. A request of a person who is held is accepted as
+HELD, in the same kind of transaction: a hold that comes at the same moment meets either the hold's guard or this
+request's.
 Leaves open: what must happen when several applications disagree about a user's name; user_id is the one that the
 templates of the stores are filled with.
 """
 
 import hashlib
-import json
 import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-from handlers.core import aws, clock, settings, telemetry
+from handlers import schedules
+from handlers.core import clock, metrics, settings, telemetry
 from handlers.core.checkpoint import LambdaContext
-from handlers.core.errors import AwsFailure, InvalidEvent, StoreUnavailable
+from handlers.core.errors import InvalidEvent, StoreUnavailable
 from handlers.core.events import as_object
 from handlers.core.frame import AWS_ERRORS, lambda_handler
 from handlers.core.person import Identity
 from handlers.core.record import Record
 from handlers.core.request_table import ConditionFailed, RequestTable
 from handlers.core.states import DUE_SHARDS, Origin, Status
+from handlers.core.subjects import SubjectSettings, mac, subject_of
 from handlers.core.templates import NAME_RULE, is_name
-from handlers.core.transitions import ACCEPT
-from handlers.steps._identity import PoolUser, look, search
+from handlers.core.transitions import ACCEPT, ACCEPT_HELD
+from handlers.schedules import ScheduleSettings
+from handlers.steps._identity import look, recorded, search
 
 FIELDS = ("grace_days", "idempotency_key", "identifiers", "origin", "requested_at", "user_id")
 SKEW = timedelta(minutes=10)
 """How far in the future a caller's clock may be."""
-TOO_SOON = timedelta(minutes=2)
-"""EventBridge Scheduler is not given times that may be past when it reads them; the sweeper starts what is due."""
 TRIES = 3
-"""Attempts to accept, while another request of the same user just ends."""
+"""Attempts to accept, while another request of the same user just ends, or the user is just held or released."""
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _ID_LENGTH = 26
@@ -45,14 +47,10 @@ _OPEN = frozenset(Status) - {Status.COMPLETED, Status.CANCELLED}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestSettings:
-    """What accepting needs."""
+    """What accepting needs, besides the settings of subjects and of schedules."""
 
     request_table: str
     """The request table's name."""
-    realm: str
-    """Separates the ids and subjects of one environment from another's."""
-    hmac_key_id: str
-    """The KMS HMAC key that ids and subjects are made with; it never leaves KMS."""
     identifiers: tuple[str, ...]
     """The names besides user_id that every request carries."""
     user_pool_id: str | None = None
@@ -67,14 +65,6 @@ class RequestSettings:
     """The legal or promised end, counted from the request."""
     attempt_worst_case: timedelta
     """How long one attempt may take."""
-    schedule_group: str
-    """Where the schedules are."""
-    schedule_role_arn: str
-    """What the scheduler calls the target as."""
-    schedule_target_arn: str
-    """What a schedule calls: dispatch."""
-    schedule_dead_letters_arn: str
-    """Where the scheduler puts events that it could not deliver."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,14 +87,17 @@ def handler(event: Any, _context: LambdaContext) -> Mapping[str, object]:
     """Accept a request, or answer with the one that is open already. Times are epoch seconds."""
     own = settings.load(RequestSettings)
     wish = _parse(event, own)
-    subject = f"k1_{_mac(own, 'subject', wish.user_id).hex()}"
-    request_id = _request_id(own, wish)
+    subject = subject_of(settings.load(SubjectSettings), wish.user_id)
+    request_id = _request_id(wish)
     table = RequestTable(own.request_table)
     record = _existing(table, request_id, subject)
     if record is None:
         record = _accept(table, request_id, subject, _new_record(own, wish, request_id, subject))
+    else:
+        telemetry.count(metrics.DUPLICATES_IGNORED)
     if record.status is Status.SCHEDULED:
-        _schedule(own, record)
+        grace_ends_at = int(record.attributes["grace_ends_at"])
+        schedules.create(settings.load(ScheduleSettings), record.deletion_request_id, grace_ends_at)
     telemetry.log("accepted", deletion_request_id=record.deletion_request_id, outcome=str(record.status))
     return {
         "deletion_request_id": record.deletion_request_id,
@@ -141,19 +134,31 @@ def _existing(table: RequestTable, request_id: str, subject: str) -> Record | No
 
 
 def _accept(table: RequestTable, request_id: str, subject: str, new: Mapping[str, object]) -> Record:
+    is_held = False
     for _ in range(TRIES):
         open_request = request_id
+        transition, put = (ACCEPT_HELD, _held(new)) if is_held else (ACCEPT, new)
         try:
-            table.update_with_guard(ACCEPT, request_id, subject, {"id": request_id, "subject": subject}, put=new)
+            table.update_with_guard(transition, request_id, subject, {"id": request_id, "subject": subject}, put=put)
+            telemetry.count(metrics.ACCEPTED)
+            if is_held:
+                telemetry.count(metrics.HELD_BY_OPERATOR)
         except ConditionFailed as failed:
             if failed.record is not None:
                 raise InvalidEvent("idempotency_key", "was used for another user") from None
-            open_request = (failed.guard or {}).get("active_request", "")
-        record = table.read(open_request)
+            guard = failed.guard or {}
+            is_held = "held_at" in guard
+            open_request = guard.get("active_request", "")
+        record = table.read(open_request) if open_request else None
         # The open request may have ended since; a repeated request is answered however it stands.
         if record is not None and (record.status in _OPEN or open_request == request_id):
             return record
     raise StoreUnavailable("TransactWriteItems", "ConditionalCheckFailed")
+
+
+def _held(new: Mapping[str, object]) -> Mapping[str, object]:
+    """The same record for a person who is held: nobody looks at it before the person is released."""
+    return {**{name: value for name, value in new.items() if name != "due_at"}, "status": str(Status.HELD)}
 
 
 def _new_record(own: RequestSettings, wish: Wish, request_id: str, subject: str) -> dict[str, object]:
@@ -162,10 +167,10 @@ def _new_record(own: RequestSettings, wish: Wish, request_id: str, subject: str)
     erase_by = wish.requested_at + _seconds(own.erase_within)
     if grace_ends_at + _seconds(own.attempt_worst_case) >= erase_by:
         raise InvalidEvent("requested_at", "with this grace period the deletion could end after erase_by")
-    identity = _identity(own.user_pool_id, wish.user_id)
+    identity = identity_of(own.user_pool_id, wish.user_id)
     if own.user_pool_id and identity is None:
         telemetry.log("identity not found", deletion_request_id=request_id)
-        telemetry.count("IdentityNotFound")
+        telemetry.count(metrics.IDENTITY_NOT_FOUND)
     return {
         "deletion_request_id": request_id,
         "user_id": wish.user_id,
@@ -186,7 +191,7 @@ def _new_record(own: RequestSettings, wish: Wish, request_id: str, subject: str)
     }
 
 
-def _identity(pool: str | None, user_id: str) -> Identity | None:
+def identity_of(pool: str | None, user_id: str) -> Identity | None:
     """The pool's user with this sub or exactly this user name.
 
     Raises:
@@ -199,58 +204,18 @@ def _identity(pool: str | None, user_id: str) -> Identity | None:
         return None
     if user_id not in (found.sub, found.username):
         raise InvalidEvent("user_id", "is an alias in the user pool; give the user's sub or user name")
-    return _recorded(found)
-
-
-def _recorded(user: PoolUser) -> Identity:
-    return Identity(sub=user.sub, username=user.username, enabled=user.enabled)
-
-
-# -- the schedule
-
-
-def _schedule(own: RequestSettings, record: Record) -> None:
-    """Make the one-time schedule. Whatever goes wrong is logged only: the sweeper starts what is due."""
-    due_at = int(record.attributes["grace_ends_at"])
-    if due_at - clock.now() < TOO_SOON.total_seconds():
-        return
-    try:
-        with aws.our_errors("CreateSchedule"):
-            aws.client("scheduler").create_schedule(**_schedule_request(own, record.deletion_request_id, due_at))
-    except AwsFailure as failure:
-        # ConflictException: it exists, made by a call whose answer was lost.
-        if failure.code != "ConflictException":
-            telemetry.log("not scheduled", deletion_request_id=record.deletion_request_id, aws_code=failure.code)
-            telemetry.count("ScheduleNotCreated")
-
-
-def _schedule_request(own: RequestSettings, request_id: str, due_at: int) -> dict[str, Any]:
-    return {
-        "Name": request_id,
-        "GroupName": own.schedule_group,
-        "ScheduleExpression": f"at({datetime.fromtimestamp(due_at, UTC):%Y-%m-%dT%H:%M:%S})",
-        "ScheduleExpressionTimezone": "UTC",
-        "FlexibleTimeWindow": {"Mode": "OFF"},
-        "ActionAfterCompletion": "DELETE",
-        "Target": {
-            "Arn": own.schedule_target_arn,
-            "RoleArn": own.schedule_role_arn,
-            "Input": json.dumps({"deletion_request_id": request_id}),
-            "DeadLetterConfig": {"Arn": own.schedule_dead_letters_arn},
-            "RetryPolicy": {"MaximumRetryAttempts": 10, "MaximumEventAgeInSeconds": 3600},
-        },
-    }
+    return recorded(pool, found)
 
 
 # -- the id
 
 
-def _request_id(own: RequestSettings, wish: Wish) -> str:
+def _request_id(wish: Wish) -> str:
     if wish.idempotency_key is None:
         return f"del_{_ulid()}"
-    mac = _mac(own, "deletion_request_id", wish.idempotency_key)
+    digest = mac(settings.load(SubjectSettings), "deletion_request_id", wish.idempotency_key)
     # 26 characters of 5 bits each.
-    return f"del_{_crockford(int.from_bytes(mac[:17], 'big') >> 6)}"
+    return f"del_{_crockford(int.from_bytes(digest[:17], 'big') >> 6)}"
 
 
 def _ulid() -> str:
@@ -264,14 +229,6 @@ def _crockford(number: int) -> str:
         number, digit = divmod(number, len(_CROCKFORD))
         digits.append(_CROCKFORD[digit])
     return "".join(reversed(digits))
-
-
-def _mac(own: RequestSettings, purpose: str, value: str) -> bytes:
-    """HMAC over (purpose, realm, value): no one of them can pass for another."""
-    message = json.dumps([purpose, own.realm, value], separators=(",", ":")).encode()
-    with aws.our_errors("GenerateMac"):
-        answer = aws.client("kms").generate_mac(KeyId=own.hmac_key_id, Message=message, MacAlgorithm="HMAC_SHA_256")
-    return bytes(answer["Mac"])
 
 
 # -- the event

@@ -3,37 +3,45 @@
 Safe to repeat because: it only calls what schedule, event and operator call too, each conditional on what it read; runs
 that overlap do no harm. Records are independent of each other: one that cannot be handled is reported, deferred and
 passed by.
-Leaves open: what is due beyond one run's limit waits for the next run, a minute later.
+Leaves open: what is due beyond one run's limit waits for the next run, a minute later, and requests whose owner must be
+looked at count toward the limit, although fewer of them are looked at in a run; an execution that runs past its
+lease and dies without its event being delivered is found up to LOOK_AGAIN later.
 """
 
 import heapq
-import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
-from threading import Lock
-from typing import Any
+from typing import Any, TypeVar
 
-from handlers.core import aws, clock, settings, telemetry
+from handlers.core import aws, clock, metrics, settings, telemetry
 from handlers.core.checkpoint import LambdaContext
-from handlers.core.errors import DeletionError
+from handlers.core.errors import DeletionError, PersonHeld
 from handlers.core.frame import AWS_ERRORS, lambda_handler
+from handlers.core.pace import Pace
 from handlers.core.record import Record
 from handlers.core.request_table import ConditionFailed, RequestTable
 from handlers.core.states import DUE_SHARDS, REQUEST_PREFIX, Status
 from handlers.core.transitions import DEFER
 from handlers.dispatch import dispatch
-from handlers.operations import release
+from handlers.operations import hold, release
 from handlers.recover import recover
 
 WORKERS = 8
+LOOKERS = 4
+"""Those who ask for owners; a slow answer there holds up no start."""
 RESERVE = timedelta(seconds=15)
 """Kept back at the end of a run for the calls under way."""
 DEFERRED = timedelta(minutes=15)
 """When a record that could not be handled is looked at again."""
+LOOK_AGAIN = timedelta(minutes=5)
+"""When an execution that runs past its lease is looked at again: until then it holds up nobody."""
+
+
+_Outcome = TypeVar("_Outcome")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +55,11 @@ class SweepSettings:
     sweep_limit: int
     """Records that one run looks after at most."""
     start_rate: int
-    """Records looked after a second at most: StartExecution and DescribeExecution have quotas."""
+    """Starts and releases a second at most: StartExecution has a quota."""
+    describe_rate: int
+    """Looks at owners a second at most: DescribeExecution has a smaller one."""
+    attempt_worst_case: timedelta
+    """How long one attempt may take."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -58,24 +70,6 @@ class Due:
     deletion_request_id: str
 
 
-@dataclass(slots=True)
-class Pace:
-    """Spreads calls of several threads evenly over time."""
-
-    rate: int
-    _lock: Lock = field(default_factory=Lock)
-    _next: float = 0.0
-
-    def wait(self) -> None:
-        """Return when it is this caller's turn."""
-        with self._lock:
-            now = time.monotonic()
-            turn = max(self._next, now)
-            self._next = turn + 1 / self.rate
-        if turn > now:
-            time.sleep(turn - now)
-
-
 @lambda_handler(*AWS_ERRORS)
 def handler(_event: Any, context: LambdaContext) -> Mapping[str, object]:
     """One run: the oldest first, bounded by the limit and by time; answers with counts per outcome."""
@@ -83,9 +77,13 @@ def handler(_event: Any, context: LambdaContext) -> Mapping[str, object]:
     table = RequestTable(own.request_table)
     now = clock.now()
     due = list(islice(overdue(own, now), own.sweep_limit))
-    pace = Pace(own.start_rate)
-    with ThreadPoolExecutor(WORKERS) as pool:
-        outcomes = Counter(pool.map(lambda one: _look_after(table, one, pace, context), due))
+    run = _Run(table, context, starts=Pace(own.start_rate), looks=Pace(own.describe_rate))
+    with ThreadPoolExecutor(WORKERS) as starters, ThreadPoolExecutor(LOOKERS) as lookers:
+        handled = [
+            (lookers if _is_processing(seen) else starters).submit(run.look_after, one, seen)
+            for one, seen in zip(due, starters.map(run.read, due), strict=True)
+        ]
+        outcomes = Counter(future.result() for future in handled)
     _publish(due, outcomes, now)
     return {outcome: outcomes[outcome] for outcome in sorted(outcomes)}
 
@@ -114,50 +112,100 @@ def _shard(own: SweepSettings, shard: int, now: int) -> Iterator[Due]:
         request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
 
-def _look_after(table: RequestTable, due: Due, pace: Pace, context: LambdaContext) -> str:
-    if context.get_remaining_time_in_millis() < RESERVE.total_seconds() * 1000:
-        return "left for the next run"
-    pace.wait()
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One run of the sweeper."""
+
+    table: RequestTable
+    context: LambdaContext
+    starts: Pace
+    looks: Pace
+
+    def read(self, due: Due) -> Record | str:
+        """The record, or what came of it already."""
+        return self._guarded(due, lambda: self._due_record(due))
+
+    def look_after(self, due: Due, seen: Record | str) -> str:
+        """What came of a record that was read."""
+        return seen if isinstance(seen, str) else self._guarded(due, lambda: self._handle(due, seen))
+
+    def _due_record(self, due: Due) -> Record | str:
+        record = self.table.read(due.deletion_request_id)
+        if record is None or not record.due_at or record.due_at > clock.now():
+            return "not due any more"
+        _warn(record)
+        return record
+
+    def _handle(self, due: Due, record: Record) -> str:
+        if record.status is Status.PROCESSING:
+            # A first failure's next attempt is started at once.
+            self.looks.wait()
+            self.starts.wait()
+            return self._recovered(due, record)
+        self.starts.wait()
+        if record.status is Status.HELD:
+            return _released(self.table, record)
+        return _dispatched(self.table, record)
+
+    def _recovered(self, due: Due, record: Record) -> str:
+        if recover(self.table, record):
+            return "recovered"
+        telemetry.log("still running", deletion_request_id=due.deletion_request_id)
+        self._defer(due, LOOK_AGAIN)
+        return "still running"
+
+    def _guarded(self, due: Due, work: Callable[[], _Outcome]) -> _Outcome | str:
+        if self.context.get_remaining_time_in_millis() < RESERVE.total_seconds() * 1000:
+            return "left for the next run"
+        try:
+            return work()
+        except Exception as error:  # noqa: BLE001 (one record, whatever is wrong with it, must not hold up the others)
+            name, place = type(error).__name__, telemetry.place_of(error)
+        telemetry.log("not handled", deletion_request_id=due.deletion_request_id, error=name, place=place)
+        self._defer(due, DEFERRED)
+        return "not handled"
+
+    def _defer(self, due: Due, wait: timedelta) -> None:
+        """Put a record behind the others, whatever state it is in."""
+        values = {"due_at": clock.now() + int(wait.total_seconds()), "due_before": due.due_at}
+        try:
+            self.table.update_unread(DEFER, due.deletion_request_id, values)
+        except ConditionFailed:
+            # Somebody else looked after it meanwhile.
+            return
+        except DeletionError as error:
+            telemetry.log("not deferred", deletion_request_id=due.deletion_request_id, error=type(error).__name__)
+
+
+def _is_processing(seen: Record | str) -> bool:
+    return isinstance(seen, Record) and seen.status is Status.PROCESSING
+
+
+def _warn(record: Record) -> None:
+    """Say so if even an attempt that began now could end after erase_by."""
+    longest = settings.load(SweepSettings).attempt_worst_case
+    if record.attributes["erase_by"] - clock.now() < longest.total_seconds():
+        telemetry.count(metrics.WILL_MISS_ERASE_BY)
+        telemetry.log("will miss erase_by", deletion_request_id=record.deletion_request_id)
+
+
+def _released(table: RequestTable, record: Record) -> str:
+    """End a hold whose time has come; one of a person who is held loses its end, as only their release ends it."""
     try:
-        return _handle(table, due.deletion_request_id)
-    except Exception as error:  # noqa: BLE001 (one record, whatever is wrong with it, must not hold up the others)
-        name, place = type(error).__name__, telemetry.place_of(error)
-    telemetry.log("not handled", deletion_request_id=due.deletion_request_id, error=name, place=place)
-    _defer(table, due)
-    return "not handled"
-
-
-def _handle(table: RequestTable, deletion_request_id: str) -> str:
-    record = table.read(deletion_request_id)
-    if record is None or not record.due_at or record.due_at > clock.now():
-        return "not due any more"
-    if record.status is Status.PROCESSING:
-        return "recovered" if recover(table, record) else "still running"
-    if record.status is Status.HELD:
         release(table, record)
-        return "released"
-    return _dispatched(table, record)
+    except PersonHeld:
+        hold(table, record)
+        return "person held"
+    return "released"
 
 
 def _dispatched(table: RequestTable, record: Record) -> str:
     return "dispatched" if dispatch(table, record.deletion_request_id)["dispatched"] else "not dispatched"
 
 
-def _defer(table: RequestTable, due: Due) -> None:
-    """Put a record that could not be handled behind the others, whatever state it is in."""
-    values = {"due_at": clock.now() + int(DEFERRED.total_seconds()), "due_before": due.due_at}
-    try:
-        table.update_unread(DEFER, due.deletion_request_id, values)
-    except ConditionFailed:
-        # Somebody else looked after it meanwhile.
-        return
-    except DeletionError as error:
-        telemetry.log("not deferred", deletion_request_id=due.deletion_request_id, error=type(error).__name__)
-
-
 def _publish(due: list[Due], outcomes: Counter[str], now: int) -> None:
-    telemetry.count("Overdue", len(due))
-    telemetry.count("OldestOverdue", now - due[0].due_at if due else 0, unit=telemetry.SECONDS)
-    telemetry.count("StuckProcessing", outcomes["still running"])
-    telemetry.count("NotHandled", outcomes["not handled"])
+    telemetry.count(metrics.OVERDUE, len(due))
+    telemetry.count(metrics.OLDEST_OVERDUE, now - due[0].due_at if due else 0)
+    telemetry.count(metrics.STUCK_PROCESSING, outcomes["still running"])
+    telemetry.count(metrics.NOT_HANDLED, outcomes["not handled"])
     telemetry.log("swept", remaining=dict(outcomes))

@@ -13,11 +13,15 @@ import pulumi
 
 from handlers.core.stores import FileStore, to_json
 from infra import events, functions, schedule, storage, workflow
+from infra.alarm_list import AlarmsArgs, alarms_of, metrics_namespace
+from infra.alarms import Alarms
+from infra.dashboard import Dashboard, DashboardArgs
 from infra.errors import refuse
 from infra.events import Recovery, RecoveryArgs
 from infra.functions import Function, FunctionArgs, Layer, LayerArgs
 from infra.packaging import Build
 from infra.platform import Text
+from infra.queries import Queries, QueriesArgs
 from infra.schedule import Schedules, SchedulesArgs
 from infra.settings import Settings
 from infra.site import Site
@@ -51,7 +55,7 @@ class AccountDeletionArgs:
         specs = function_specs(self.workflow)
         refuse(
             [
-                *self.settings.attempt_problems(self.workflow.worst_case),
+                *self.settings.attempt_problems(self.workflow.longest),
                 *_network_problems(self.settings, specs),
                 *_role_problems(specs),
             ]
@@ -76,8 +80,12 @@ class AccountDeletion(pulumi.ComponentResource):
     """Where the schedules of the grace periods are."""
     subject_key_arn: pulumi.Output[str]
     """The key that turns user ids into subjects: whoever looks up a tombstone needs it."""
+    function_arns: dict[str, str]
+    """Role -> ARN of each function's alias: what an operator's command line goes by."""
     dead_letter_queue_urls: dict[str, pulumi.Output[str]]
     """Whose failures -> the queue that keeps them for redrive."""
+    dashboard_name: str
+    """Where to look first."""
 
     def __init__(self, name: str, args: AccountDeletionArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("account-deletion:index:AccountDeletion", name, None, opts)
@@ -112,11 +120,13 @@ class AccountDeletion(pulumi.ComponentResource):
             pulumi.ResourceOptions(parent=self),
         )
 
+        self.dashboard_name = self._make_watch(name, args, site)
         self.request_function_arn = made[frame.REQUEST].alias_arn
         self.state_machine_arn = machine.arn
         self.request_table_name = store.table_name
         self.schedule_group_name = schedules.group_name
         self.subject_key_arn = store.key_arn
+        self.function_arns = {role: function.alias_arn for role, function in made.items()}
         self.dead_letter_queue_urls = {
             schedule.ROLE: schedules.dead_letters.url,
             events.STATUS_ROLE: recovery.dead_letters.url,
@@ -131,7 +141,9 @@ class AccountDeletion(pulumi.ComponentResource):
             "request_table_name": self.request_table_name,
             "schedule_group_name": self.schedule_group_name,
             "subject_key_arn": self.subject_key_arn,
+            "function_arns": self.function_arns,
             "dead_letter_queue_urls": self.dead_letter_queue_urls,
+            "dashboard_name": self.dashboard_name,
         }
 
     def _make_functions(
@@ -164,6 +176,15 @@ class AccountDeletion(pulumi.ComponentResource):
             pulumi.ResourceOptions(parent=self),
         )
 
+    def _make_watch(self, name: str, args: AccountDeletionArgs, site: Site) -> str:
+        """Alarms, dashboard and queries; the dashboard's name."""
+        watched = AlarmsArgs(site=site, settings=args.settings, workflow=args.workflow)
+        Alarms(f"{name}-alarms", watched, pulumi.ResourceOptions(parent=self))
+        roles = tuple(spec.role for spec in function_specs(args.workflow))
+        Queries(f"{name}-queries", QueriesArgs(site=site, roles=roles), pulumi.ResourceOptions(parent=self))
+        shown = DashboardArgs(site=site, workflow=args.workflow, alarms=alarms_of(watched))
+        return Dashboard(f"{name}-dashboard", shown, pulumi.ResourceOptions(parent=self)).name
+
 
 def definition_text(site: Site, plan: Workflow) -> str:
     """The definition of the state machine, as plain text."""
@@ -178,14 +199,17 @@ def definition_text(site: Site, plan: Workflow) -> str:
 def own_values(site: Site, settings: Settings, plan: Workflow, key_arn: Text) -> dict[str, Resolved]:
     """What a Value may stand for without the team's own."""
     erasing = {step.name: functions.alias_arn(site, frame.role_of(step)) for step in plan.steps if step.erases}
+    checked = {step.name: functions.alias_arn(site, frame.role_of(step)) for step in plan.checked_steps}
     return {
         "request_table": storage.table_name(site.naming),
         "request_table_arn": storage.table_arn(site),
         "hmac_key_id": key_arn,
         "hmac_key_arn": key_arn,
         "realm": settings.realm,
+        "metrics_namespace": metrics_namespace(site),
         "identifiers": json.dumps(settings.identifiers),
         **_store_values(site, settings),
+        **({"keep_requests": _seconds(settings.keep_requests)} if settings.keep_requests is not None else {}),
         "grace_default": _seconds(settings.grace_default),
         "grace_minimum": _seconds(settings.grace_minimum),
         "grace_maximum": _seconds(settings.grace_maximum),
@@ -202,6 +226,8 @@ def own_values(site: Site, settings: Settings, plan: Workflow, key_arn: Text) ->
         "due_index_arn": storage.index_arn(site),
         "erasing_functions": json.dumps(erasing, sort_keys=True),
         "erasing_function_arns": sorted(erasing.values()),
+        "checked_functions": json.dumps(checked, sort_keys=True),
+        "checked_function_arns": sorted(checked.values()),
     }
 
 
@@ -211,6 +237,7 @@ def _store_values(site: Site, settings: Settings) -> dict[str, Resolved]:
     values: dict[str, Resolved] = {
         "record_stores": to_json(settings.record_stores),
         "record_table_arns": sorted(tables),
+        **_index_values(site, settings),
         "file_stores": to_json(settings.file_stores),
         "file_bucket_arns": sorted(buckets),
         "file_object_arns": sorted({_object_arn(site, store) for store in settings.file_stores}),
@@ -219,6 +246,16 @@ def _store_values(site: Site, settings: Settings) -> dict[str, Resolved]:
         values["user_pool_id"] = settings.user_pool_id
         values["user_pool_arn"] = site.arn("cognito-idp", f"userpool/{settings.user_pool_id}")
     return values
+
+
+def _index_values(site: Site, settings: Settings) -> dict[str, Resolved]:
+    """Nothing where no store has an index: then no role gets the right to read one."""
+    indexed = [store for store in settings.record_stores if store.index is not None]
+    if not indexed:
+        return {}
+    tables = {site.arn("dynamodb", f"table/{store.table_name}") for store in indexed}
+    indexes = {site.arn("dynamodb", f"table/{store.table_name}/index/{store.index}") for store in indexed}
+    return {"record_index_arns": sorted(indexes), "record_indexed_table_arns": sorted(tables)}
 
 
 def _object_arn(site: Site, store: FileStore) -> str:

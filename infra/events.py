@@ -18,6 +18,7 @@ from infra.site import Site
 STATUS_ROLE: Final = "status"
 SWEEPER: Final = "sweeper"
 ENDED_BADLY: Final = ("ABORTED", "FAILED", "TIMED_OUT")
+SWEEP_EVERY: Final = timedelta(minutes=1)
 EVENT_RETRIES: Final = 10
 EVENT_AGE: Final = timedelta(hours=1)
 """After that the sweeper has found the request by its lease."""
@@ -90,7 +91,7 @@ class Recovery(pulumi.ComponentResource):
             name=site.name(SCHEDULE, SWEEPER),
             group_name=args.schedules.group.name,
             description="account deletion: looks after every request whose time has come",
-            schedule_expression="rate(1 minute)",
+            schedule_expression=f"rate({SWEEP_EVERY // timedelta(minutes=1)} minute)",
             flexible_time_window=aws.scheduler.ScheduleFlexibleTimeWindowArgs(mode="OFF"),
             kms_key_arn=site.platform.kms_key_arn,
             target=aws.scheduler.ScheduleTargetArgs(

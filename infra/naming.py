@@ -58,6 +58,9 @@ RULE = Kind(service="EventBridge rule", limit=64, characters=r"a-zA-Z0-9_.-")
 TABLE = Kind(service="DynamoDB table", limit=255, characters=r"a-zA-Z0-9_.-")
 MACHINE = Kind(service="state machine", limit=80, characters=r"0-9A-Za-z_-")
 KEY_ALIAS = Kind(service="KMS alias", limit=256 - len("alias/"), characters=r"a-zA-Z0-9/_-", lead="alias/")
+ALARM = Kind(service="CloudWatch alarm", limit=255, characters=r"a-zA-Z0-9_.-")
+DASHBOARD = Kind(service="CloudWatch dashboard", limit=255, characters=r"a-zA-Z0-9_-", account_wide=True)
+QUERY = Kind(service="Logs Insights query", limit=255, characters=r"a-zA-Z0-9_-")
 
 KINDS: Final = (
     ROLE,
@@ -72,6 +75,9 @@ KINDS: Final = (
     TABLE,
     MACHINE,
     KEY_ALIAS,
+    ALARM,
+    DASHBOARD,
+    QUERY,
 )
 
 

@@ -60,6 +60,12 @@ class Platform:
     """How long every log group keeps its lines: whole days, one of the values that CloudWatch Logs takes."""
     network: Network | None = None
     """Where functions with `network=True` run; None refuses such functions."""
+    page_topics: tuple[Text, ...] = ()
+    """ARNs of the SNS topics that wake somebody up: what a person must look at now. A topic encrypted with
+    alias/aws/sns never gets an alarm; one with a key of yours does, if its key policy lets
+    cloudwatch.amazonaws.com use it."""
+    ticket_topics: tuple[Text, ...] = ()
+    """ARNs of the SNS topics for what can wait until somebody is at work."""
 
     def __post_init__(self) -> None:
         problems = [problem for problem in name_part_problems(self.name_prefix, "env") if "prefix" in problem]
@@ -71,6 +77,8 @@ class Platform:
             problems.append(f"role_path {self.role_path!r}: begin and end it with a slash, e.g. /service/")
         problems += _arn_problems("permissions_boundary", [self.permissions_boundary])
         problems += _arn_problems("kms_key_arn", [self.kms_key_arn])
+        problems += _arn_problems("page_topics", self.page_topics)
+        problems += _arn_problems("ticket_topics", self.ticket_topics)
         problems += _tag_problems(self.tags)
         refuse(problems)
 

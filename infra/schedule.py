@@ -83,8 +83,8 @@ def group_name(site: Site) -> str:
 
 
 def schedule_arns(site: Site) -> str:
-    """Every schedule of the group: their names are request ids, known at run time only."""
-    return site.arn("scheduler", f"schedule/{group_name(site)}/*")
+    """Every request's schedule: their names are request ids, known at run time only."""
+    return site.arn("scheduler", f"schedule/{group_name(site)}/del_*")
 
 
 def role_arn(site: Site) -> str:

@@ -23,6 +23,10 @@ _POOL: Final = re.compile(r"(?P<region>[a-z-]+-\d+)_[0-9A-Za-z]{1,45}")
 _STORE_ARN: Final = re.compile(r"arn:[^:]+:dynamodb:(?P<region>[^:]*):(?P<account>[^:]*):")
 _NOWHERE: Final = ("", "")
 MAX_SETTLE: Final = timedelta(hours=1)
+KEEP_MINIMUM: Final = timedelta(days=91)
+"""A day more than Step Functions remembers an execution's name
+(https://docs.aws.amazon.com/step-functions/latest/apireference/API_StartExecution.html): a request that is asked for
+again with an old idempotency key would have the old id, and its executions the old names."""
 
 _Read = TypeVar("_Read")
 
@@ -56,6 +60,9 @@ class Settings:
     """The promise: from the request to its end. A grace period and one whole attempt must fit into it."""
     settle: timedelta = MAX_SETTLE
     """Wait between sign-out and the first erasure: as long as an issued token lives, at most an hour."""
+    keep_requests: timedelta | None = None
+    """From the end of a request until DynamoDB deletes its record; None keeps it for ever. The tombstone, which tells
+    that and when the user was deleted, always stays. Requests that have ended already keep what was set then."""
     protect_data: bool = True
     """Whether tables and keys are protected against deletion and the table is backed up; false only where requests
     may be lost (dev)."""
@@ -123,6 +130,9 @@ class Settings:
                 f"grace_default of {_words(self.grace_default)}: keep it between grace_minimum "
                 f"({_words(self.grace_minimum)}) and grace_maximum ({_words(self.grace_maximum)})"
             )
+        if self.keep_requests is not None and (self.keep_requests < KEEP_MINIMUM or self.keep_requests.microseconds):
+            least = f"whole seconds, at least {_words(KEEP_MINIMUM)}: so long an execution's name cannot be used again"
+            problems.append(f"keep_requests of {_words(self.keep_requests)}: use {least}; or leave it out")
         if self.settle > MAX_SETTLE:
             most = f"at most {_words(MAX_SETTLE)}, the longest wait in the graph"
             problems.append(f"settle of {_words(self.settle)}: {most}")
@@ -242,6 +252,7 @@ _READERS: Final[Mapping[Any, tuple[Callable[[object], Any], str]]] = {
     Text | None: (_text, "a text"),
     bool: (_truth, "true or false"),
     timedelta: (_duration, "a number and a unit, such as 30 days, 1 hour or 90 seconds"),
+    timedelta | None: (_duration, "a number and a unit, such as 400 days"),
     tuple[str, ...]: (_texts, "a list of texts"),
     tuple[Text, ...]: (_texts, "a list of texts"),
     Mapping[str, str]: (_tags, "a mapping of texts"),

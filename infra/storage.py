@@ -29,7 +29,8 @@ class RequestStore(pulumi.ComponentResource):
     """The table `deletions` (requests and tombstones) and the KMS HMAC key of the subjects.
 
     Replacing the table loses every request and every tombstone; replacing the key makes the tombstones unfindable.
-    Outside dev both are protected, the table is backed up, and AWS itself refuses to delete it.
+    Outside dev both are protected, the table is backed up, and AWS itself refuses to delete it. A request that ended
+    under a setting keep_requests carries `expires_at` and is deleted after it; all else stays.
     """
 
     table_name: str
@@ -94,6 +95,7 @@ class RequestStore(pulumi.ComponentResource):
                     projection_type="KEYS_ONLY",
                 )
             ],
+            ttl=aws.dynamodb.TableTtlArgs(enabled=True, attribute_name="expires_at"),
             # None is the key that DynamoDB owns.
             server_side_encryption=encryption if platform_key is not None else None,
             point_in_time_recovery=aws.dynamodb.TablePointInTimeRecoveryArgs(enabled=site.protects_data),

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pulumi
 
-from local.config import ConfigError, stack_config
+from infra.stack_config import ConfigError, stack_config
 from local.deploy import PROJECT, STACK, Change, DeployError, Deployment, Memory, deploy
 from local.emulator import HOME, ROOT, Emulator, EmulatorError, forget, recall, remember
 from local.resources.base import Json

@@ -1,10 +1,11 @@
 """Plan -> Amazon States Language in JSONata: the frame around the steps, and each step's own paths.
 
-    Claim -> ReadRequest -> Route -> step 1 -> ... -> step n -> VerifyErasure -> CompleteDeletion -> Deleted
+    Claim -> ReadRequest -> Route -> CheckStores
+          -> step 1 -> ... -> step n -> VerifyErasure -> CompleteDeletion -> Deleted
 
 The variables of an execution: id and attempt (its input), failures, turns, rounds, error (place and class of the last
-error), outcome (where an undo leads), resume (who asked InspectRequest), seen (what it saw);
-and of an undo: fence and called.
+error), outcome (where an undo leads), postpone (seconds that a step asked for), resume (who asked InspectRequest),
+seen (what it saw); and of an undo: fence and called.
 """
 
 import hashlib
@@ -15,7 +16,7 @@ from typing import Any
 from handlers.core.states import VERIFY_STEP, Status
 from handlers.core.transitions import CLAIM
 from statemachine.asl_ends import ends, marks
-from statemachine.asl_steps import close, steps
+from statemachine.asl_steps import check, close, first_state, steps
 from statemachine.asl_undo import undos
 from statemachine.plan import Plan
 from statemachine.rendering import Deployment, Rendering, undo_name, unfinished
@@ -45,7 +46,7 @@ def to_json(definition: Mapping[str, Any]) -> str:
 
 def _definition(r: Rendering) -> State:
     states: dict[str, State] = {}
-    for part in (_start(r), steps(r), close(r), undos(r), marks(r), ends()):
+    for part in (_start(r), check(r), steps(r), close(r), undos(r), marks(r), ends()):
         states.update(part)
     return {
         "Comment": "Deletes one account, or leaves the request where the next attempt goes on.",
@@ -151,7 +152,7 @@ def _route(r: Rendering) -> State:
             rule(f"{spent} and $not($route.pivoted)", undo or "MarkFailed", outcome=str(Outcome.FAILED)),
             rule(spent, "MarkFailed"),
         ],
-        r.plan.steps[0].name,
+        first_state(r.plan),
         "A cancellation is undone first; spent failures end here, undone where the pivot allows it.",
     )
 

@@ -1,7 +1,7 @@
 """Leaving PROCESSING, and the ends, as states."""
 
 from handlers.core.transition import Transition
-from handlers.core.transitions import MARK_FAILED, MARK_HELD, MARK_RETRYABLE, REQUEUE
+from handlers.core.transitions import MARK_FAILED, MARK_HELD, MARK_RETRYABLE, POSTPONE, REQUEUE
 from statemachine.rendering import Rendering, unfinished
 from statemachine.tasks import CONDITION_FAILED, EXECUTION, NOW, State, catcher, jsonata
 
@@ -20,8 +20,29 @@ def marks(r: Rendering) -> dict[str, State]:
             due_at=f"{NOW} + {backoff}",
         ),
         "MarkFailed": _mark(r, MARK_FAILED, "MarkFailed", "DeletionFailed", "In front of an operator."),
-        "MarkHeld": _mark(r, MARK_HELD, "MarkHeld", "Held", "Data under retention: wait for a release."),
-        "Requeue": _mark(r, REQUEUE, "Requeue", "WillRetry", "Another attempt at once, on the new graph.", due_at=NOW),
+        "MarkHeld": _mark(
+            r,
+            MARK_HELD,
+            "MarkHeld",
+            "Held",
+            "Wait for a release. A retention lock was written by the step itself: its error finds the request HELD.",
+        ),
+        "Postpone": _mark(
+            r,
+            POSTPONE,
+            "Postpone",
+            "WillRetry",
+            "A processor needs hours or days: a new attempt asks again, and this one counts as no failure.",
+            due_at=f"{NOW} + $postpone",
+        ),
+        "Requeue": _mark(
+            r,
+            REQUEUE,
+            "Requeue",
+            "WillRetry",
+            "Another attempt at once: on a new graph, or of a step that needs more turns.",
+            due_at=NOW,
+        ),
     }
 
 

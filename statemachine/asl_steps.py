@@ -5,11 +5,34 @@ from datetime import timedelta
 
 from handlers.core.errors import Permanent, QuietEnd
 from handlers.core.states import VERIFY_STEP
-from statemachine.frame import CANCEL, COMPLETE, HANDLERS, VERIFY, role_of
-from statemachine.plan import raised, step_retries, taken_by
+from statemachine.frame import CANCEL, CHECK, COMPLETE, HANDLERS, VERIFY, role_of
+from statemachine.plan import Plan, raised, step_retries, taken_by
 from statemachine.rendering import Rendering, is_done_name, retries, wait_name
 from statemachine.step import START_UP, Catch, Outcome, Step
 from statemachine.tasks import ALL, DATA_LIMIT, State, catcher, choice, error_of, jsonata, literal, rule
+
+CHECK_STORES = "CheckStores"
+
+
+def first_state(plan: Plan) -> str:
+    """Where an attempt that shall delete begins."""
+    return CHECK_STORES if plan.checked_steps else plan.steps[0].name
+
+
+def check(r: Rendering) -> dict[str, State]:
+    """The check of the stores, if some step has one."""
+    return (
+        {
+            CHECK_STORES: {
+                **_frame_task(r, CHECK, CHECK_STORES, r.plan.frame_timeout),
+                "Comment": "A store that cannot be emptied as a whole is found before anything is touched.",
+                "Output": {},
+                "Next": r.plan.steps[0].name,
+            }
+        }
+        if r.plan.checked_steps
+        else {}
+    )
 
 
 def steps(r: Rendering) -> dict[str, State]:
@@ -30,17 +53,22 @@ def _step(r: Rendering, index: int, step: Step, following: str) -> dict[str, Sta
         "Output": {
             "done": jsonata(f"{payload}.done = true"),
             "wait": jsonata(f"$exists({payload}.wait) ? {payload}.wait : 0"),
+            "progress": jsonata(f"{payload}.progress = true"),
+            **_postpone_output(step, payload),
         },
         "Retry": retries(step.handler, step_retries(step)),
         "Catch": _catches(r, index, step),
         "Next": is_done_name(step),
     }
     again = [rule("$states.input.wait > 0", wait_name(step))] if step.wait else []
+    later = rule("$states.input.postpone > 0", "Postpone", postpone=jsonata("$states.input.postpone"))
     states = {
         step.name: task,
         is_done_name(step): choice(
             [
                 rule("$states.input.done", following, turns=0),
+                *([later] if step.patience else []),
+                rule(f"$turns >= {step.turns} and $states.input.progress", "Requeue"),
                 rule(
                     f"$turns >= {step.turns}",
                     "MarkRetryable",
@@ -49,7 +77,7 @@ def _step(r: Rendering, index: int, step: Step, following: str) -> dict[str, Sta
                 *again,
             ],
             step.name,
-            "Not done: call it again, within bounds.",
+            "Not done: call it again, within bounds. Who got on until then gets another attempt, and no failure.",
         ),
     }
     if step.wait:
@@ -61,6 +89,10 @@ def _step(r: Rendering, index: int, step: Step, following: str) -> dict[str, Sta
             "Next": step.name,
         }
     return states
+
+
+def _postpone_output(step: Step, payload: str) -> State:
+    return {"postpone": jsonata(f"$exists({payload}.postpone) ? {payload}.postpone : 0")} if step.patience else {}
 
 
 def _catches(r: Rendering, index: int, step: Step) -> list[State]:

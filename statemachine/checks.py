@@ -16,6 +16,7 @@ from statemachine.step import LAMBDA_LIMIT, Catch, Compensation, FunctionOptions
 
 MAX_NAME = 40
 MAX_WAIT = timedelta(hours=1)
+MAX_PATIENCE = timedelta(days=90)
 MAX_MACHINE_TIMEOUT = timedelta(days=365)
 SHORTEST = RESERVE + timedelta(seconds=5)
 """Below that a handler would never find time for a batch."""
@@ -24,12 +25,14 @@ _NAME = re.compile(r"[A-Z][A-Za-z0-9]*")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 _ACTION = re.compile(r"[a-z0-9-]+:[A-Za-z0-9]+")
 _FRAME_VARIABLES = frozenset(
-    {"LEASE", "REQUEST_TABLE", "STEP", "STEP_ERASES", "STEP_KIND", "STEP_TIMEOUT", "STEP_VERIFY", "UNDO_TIMEOUT"}
+    {"LEASE", "REQUEST_TABLE", "STEP", "STEP_ERASES", "STEP_KIND", "STEP_PREFLIGHT", "STEP_TIMEOUT", "STEP_VERIFY"}
+    | {"PATIENCE", "POWERTOOLS_METRICS_NAMESPACE", "UNDO_TIMEOUT"}
 )
 _SECOND = timedelta(seconds=1)
 FRAME_STATES = frozenset(
     {
-        *("AfterUndo", "CancelDeletion", "Cancelled", "Claim", "CompleteDeletion", "Deleted", "DeletionFailed"),
+        *("AfterUndo", "CancelDeletion", "Cancelled", "CheckStores", "Claim", "CompleteDeletion", "Deleted"),
+        *("DeletionFailed", "Postpone"),
         *("EndedBefore", "Held", "InspectRequest", "Inspected", "IsCancelled", "IsComplete", "IsErased", "MarkFailed"),
         *("MarkHeld", "MarkRetryable", "OnHold", "OwnedElsewhere", "ReadRequest", "Requeue", "Route", "UndoFailed"),
         *("Unfinished", "VerifyErasure", "WillRetry"),
@@ -92,7 +95,7 @@ def _types(plan: Plan) -> Findings:
                 if not (isinstance(error, type) and issubclass(error, DeletionError)):
                     code, kind = ("W09", "Retry") if isinstance(policy, Retry) else ("W10", "Catch")
                     yield Finding(code, step.name, f"a {kind} names {error!r}", "name a class of handlers.core.errors")
-        for field in ("timeout", "wait"):
+        for field in ("timeout", "wait", "patience"):
             if not isinstance(getattr(step, field), timedelta):
                 yield Finding("W08", step.name, f"{field} is no timedelta", f"e.g. {field}=timedelta(minutes=5)")
 
@@ -130,6 +133,7 @@ def _order(plan: Plan) -> Findings:
 def _step(step: Step) -> Findings:
     yield from _between(step.name, "timeout", step.timeout, SHORTEST, LAMBDA_LIMIT)
     yield from _between(step.name, "wait", step.wait, timedelta(0), MAX_WAIT)
+    yield from _between(step.name, "patience", step.patience, timedelta(0), MAX_PATIENCE)
     yield from _within(step.name, "turns", step.turns, 1, 200)
     is_compensatable = step.kind is StepKind.COMPENSATABLE
     if is_compensatable and step.compensation is None:
@@ -142,8 +146,9 @@ def _step(step: Step) -> Findings:
         yield Finding("W06", step.name, "erases and has no verify", "give verify=<module>.remaining, or erases=False")
     if not step.erases and step.verify is not None:
         yield Finding("W06", step.name, "erases nothing and has a verify", "drop one of the two")
-    if step.verify is not None:
-        yield from _importable(step.name, "verify", step.verify)
+    for field, function in (("verify", step.verify), ("preflight", step.preflight)):
+        if function is not None:
+            yield from _importable(step.name, field, function)
 
 
 def _handler(place: str, handler: Any) -> Findings:
@@ -244,6 +249,7 @@ def _frame(plan: Plan) -> Findings:
     yield from _between("Workflow", "dispatch_visibility", plan.dispatch_visibility, _SECOND, MAX_WAIT)
     yield from _within("Workflow", "sweep_limit", plan.sweep_limit, 1, 3000)
     yield from _within("Workflow", "start_rate", plan.start_rate, 1, 100)
+    yield from _within("Workflow", "describe_rate", plan.describe_rate, 1, 15)
     yield from _within("Workflow", "rounds", plan.rounds, 1, 10)
     yield from _within("Workflow", "max_failures", plan.max_failures, 1, 20)
     yield from _within("Workflow", "max_dispatches", plan.max_dispatches, plan.max_failures + 1, 1000)
@@ -288,4 +294,4 @@ def _within(place: str, field: str, value: int, low: int, high: int) -> Findings
 
 
 def _show(duration: timedelta) -> str:
-    return f"{duration.total_seconds():g} s"
+    return f"{int(duration.total_seconds())} s" if not duration % _SECOND else f"{duration.total_seconds():g} s"

@@ -44,10 +44,15 @@ DELETE_RECORDS = Step(
     name="DeleteRecords",
     handler=delete_records.handler,
     verify=delete_records.remaining,
+    preflight=delete_records.preflight,
     kind=StepKind.PIVOT,
     timeout=timedelta(minutes=5),
     turns=12,
-    allow=(Allow(("dynamodb:DeleteItem", "dynamodb:Query"), on=Value("record_table_arns")),),
+    allow=(
+        Allow(("dynamodb:DeleteItem", "dynamodb:DescribeTable", "dynamodb:Query"), on=Value("record_table_arns")),
+        Allow("dynamodb:Query", on=Value("record_index_arns", optional=True)),
+        Allow("dynamodb:BatchGetItem", on=Value("record_indexed_table_arns", optional=True)),
+    ),
     function=FunctionOptions(environment={"RECORD_STORES": Value("record_stores")}),
 )
 
@@ -55,6 +60,7 @@ DELETE_FILES = Step(
     name="DeleteFiles",
     handler=delete_files.handler,
     verify=delete_files.remaining,
+    preflight=delete_files.preflight,
     kind=StepKind.RETRIABLE,
     timeout=timedelta(minutes=10),
     turns=12,
@@ -66,23 +72,34 @@ DELETE_FILES = Step(
         Allow(
             (
                 "s3:GetBucketObjectLockConfiguration",
+                "s3:GetBucketVersioning",
+                "s3:GetReplicationConfiguration",
                 "s3:ListBucketMultipartUploads",
                 "s3:ListBucketVersions",
             ),
             on=Value("file_bucket_arns"),
         ),
         Allow(
-            ("s3:AbortMultipartUpload", "s3:DeleteObjectVersion", "s3:ListMultipartUploadParts"),
+            (
+                "s3:AbortMultipartUpload",
+                "s3:DeleteObjectVersion",
+                "s3:GetObjectLegalHold",
+                "s3:GetObjectRetention",
+                "s3:ListMultipartUploadParts",
+            ),
             on=Value("file_object_arns"),
         ),
     ),
-    function=FunctionOptions(memory=512, environment={"FILE_STORES": Value("file_stores")}),
+    # One whole virtual CPU (https://docs.aws.amazon.com/lambda/latest/dg/configuration-memory.html): reading listings
+    # is what limits a deletion of many files, and a faster function costs no more in all.
+    function=FunctionOptions(memory=1769, environment={"FILE_STORES": Value("file_stores")}),
 )
 
 DELETE_IDENTITY = Step(
     name="DeleteIdentity",
     handler=delete_identity.handler,
     verify=delete_identity.remaining,
+    preflight=delete_identity.preflight,
     kind=StepKind.RETRIABLE,
     timeout=timedelta(minutes=1),
     turns=2,

@@ -23,6 +23,7 @@ def describe(plan: Plan) -> str:
         f"control writes of a step's invocation: {CONTROL_WRITES}, and 1 a batch",
         f"longest silence: {show(longest[1])} ({longest[0]}); lease {show(plan.lease)}",
         f"worst case of one attempt: {show(plan.worst_case)}; machine timeout {show(plan.timeout)}",
+        *([f"with all postponing: {show(plan.longest)}"] if plan.longest > plan.worst_case else []),
         f"attempts: FAILED after {plan.max_failures} failed ones, or {plan.max_dispatches} dispatches",
     ]
     return "\n".join([*table, "", *facts]) + "\n"

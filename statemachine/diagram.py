@@ -16,7 +16,7 @@ def mermaid(plan: Plan) -> str:
         "flowchart TD",
         "    Claim --> Route",
         "    Claim -. somebody else has it .-> Quiet([ends quietly])",
-        f"    Route --> {first}",
+        *_start(plan, first),
         *(f"    {_SHAPES[step.kind].format(step.name)}" for step in plan.steps),
         *(f"    {one.name} --> {other.name}" for one, other in pairwise(plan.steps)),
         f"    {last} --> VerifyErasure",
@@ -27,6 +27,15 @@ def mermaid(plan: Plan) -> str:
         "    Steps -. retention lock .-> HELD([HELD])",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _start(plan: Plan, first: str) -> list[str]:
+    if not plan.checked_steps:
+        return [f"    Route --> {first}"]
+    return [
+        "    Route --> CheckStores",
+        f"    CheckStores --> {first}",
+    ]
 
 
 def _leftovers(plan: Plan) -> list[str]:

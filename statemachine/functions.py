@@ -6,14 +6,17 @@ and tested without Pulumi.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from statemachine.frame import (
     CANCEL,
+    CANCEL_REQUEST,
+    CHECK,
     COMPLETE,
     DISPATCH,
     HANDLERS,
+    OPERATE,
     RECOVER,
     REQUEST,
     SWEEP,
@@ -26,6 +29,29 @@ from statemachine.step import Allow, Compensation, Step, Value, path_of
 
 _TABLE_ENVIRONMENT: Mapping[str, str | Value] = {"REQUEST_TABLE": Value("request_table")}
 _TABLE = Value("request_table_arn")
+_KEEP: Mapping[str, str | Value] = {"KEEP_REQUESTS": Value("keep_requests", optional=True)}
+_GROUP: Mapping[str, str | Value] = {"SCHEDULE_GROUP": Value("schedule_group")}
+_SCHEDULES: Mapping[str, str | Value] = {
+    **_GROUP,
+    "SCHEDULE_ROLE_ARN": Value("schedule_role_arn"),
+    "SCHEDULE_TARGET_ARN": Value("dispatch_arn"),
+    "SCHEDULE_DEAD_LETTERS_ARN": Value("schedule_dead_letters_arn"),
+}
+_SUBJECTS: Mapping[str, str | Value] = {"REALM": Value("realm"), "HMAC_KEY_ID": Value("hmac_key_id")}
+_MAKE_SUBJECT = Allow("kms:GenerateMac", on=Value("hmac_key_arn"))
+_MAKE_SCHEDULE = (
+    Allow("scheduler:CreateSchedule", on=Value("schedule_arns")),
+    Allow(
+        "iam:PassRole",
+        on=Value("schedule_role_arn"),
+        condition={"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}},
+        reason="CreateSchedule hands this role to the scheduler",
+    ),
+)
+_START = Allow("states:StartExecution", on=Value("state_machine_arn"))
+_TELEMETRY: Mapping[str, str | Value] = {"POWERTOOLS_METRICS_NAMESPACE": Value("metrics_namespace")}
+CHECK_MARGIN = timedelta(seconds=20)
+"""By how much the check of all stores outlasts the check of one step's: the call, its answer, and a start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +86,11 @@ def function_specs(plan: Plan) -> tuple[FunctionSpec, ...]:
     """All functions of a deployment of this plan."""
     steps = [_step(step, plan) for step in plan.steps]
     undos = [_undo(step, step.compensation, plan) for step in plan.steps if step.compensation]
-    frame = (_verify(plan), _complete(plan), _cancel())
-    return (_request(plan), _dispatch(plan), _sweep(plan), _recover(plan), *steps, *undos, *frame)
+    check = (_check(plan),) if plan.checked_steps else ()
+    frame = (*check, _verify(plan), _complete(plan), _cancel())
+    callers = (_request(plan), _cancel_request(plan), _operate(plan))
+    specs = (*callers, _dispatch(plan), _sweep(plan), _recover(plan), *steps, *undos, *frame)
+    return tuple(replace(spec, environment={**spec.environment, **_TELEMETRY}) for spec in specs)
 
 
 def _seconds(duration: timedelta) -> str:
@@ -78,8 +107,11 @@ def _step(step: Step, plan: Plan) -> FunctionSpec:
         "STEP_TIMEOUT": _seconds(step.timeout),
         "UNDO_TIMEOUT": _seconds(undo.timeout) if undo else "0",
         "STEP_VERIFY": path_of(step.verify) if step.verify else "",
+        "STEP_PREFLIGHT": path_of(step.preflight) if step.preflight else "",
+        "PATIENCE": _seconds(step.patience),
     }
-    actions = ("dynamodb:UpdateItem", "dynamodb:GetItem") if step.erases else ("dynamodb:UpdateItem",)
+    is_asked = step.erases or step.preflight is not None
+    actions = ("dynamodb:UpdateItem", "dynamodb:GetItem") if is_asked else ("dynamodb:UpdateItem",)
     return FunctionSpec(
         role=role_of(step),
         handler=path_of(step.handler),
@@ -105,6 +137,19 @@ def _undo(step: Step, undo: Compensation, plan: Plan) -> FunctionSpec:
         },
         allow=(Allow("dynamodb:UpdateItem", on=_TABLE), *undo.allow),
         network=undo.function.network,
+    )
+
+
+def _check(plan: Plan) -> FunctionSpec:
+    return FunctionSpec(
+        role=CHECK,
+        handler=path_of(HANDLERS[CHECK]),
+        timeout=plan.frame_timeout,
+        environment={
+            "CHECKED_FUNCTIONS": Value("checked_functions"),
+            "LONGEST_CHECK": _seconds(plan.frame_timeout - CHECK_MARGIN),
+        },
+        allow=(Allow("lambda:InvokeFunction", on=Value("checked_function_arns")),),
     )
 
 
@@ -134,6 +179,7 @@ def _complete(plan: Plan) -> FunctionSpec:
         timeout=plan.frame_timeout,
         environment={
             **_TABLE_ENVIRONMENT,
+            **_KEEP,
             "DEPLOYED_STEPS": json.dumps([step.name for step in plan.steps]),
         },
         allow=(Allow(("dynamodb:GetItem", "dynamodb:UpdateItem"), on=_TABLE),),
@@ -145,7 +191,7 @@ def _cancel() -> FunctionSpec:
         role=CANCEL,
         handler=path_of(HANDLERS[CANCEL]),
         timeout=timedelta(seconds=60),
-        environment=_TABLE_ENVIRONMENT,
+        environment={**_TABLE_ENVIRONMENT, **_KEEP},
         allow=(Allow(("dynamodb:GetItem", "dynamodb:UpdateItem"), on=_TABLE),),
     )
 
@@ -157,31 +203,51 @@ def _request(plan: Plan) -> FunctionSpec:
         timeout=timedelta(seconds=60),
         environment={
             **_TABLE_ENVIRONMENT,
-            "REALM": Value("realm"),
-            "HMAC_KEY_ID": Value("hmac_key_id"),
+            **_SUBJECTS,
             "IDENTIFIERS": Value("identifiers"),
             "USER_POOL_ID": Value("user_pool_id", optional=True),
             "GRACE_DEFAULT": Value("grace_default"),
             "GRACE_MINIMUM": Value("grace_minimum"),
             "GRACE_MAXIMUM": Value("grace_maximum"),
             "ERASE_WITHIN": Value("erase_within"),
-            "ATTEMPT_WORST_CASE": _seconds(plan.worst_case),
-            "SCHEDULE_GROUP": Value("schedule_group"),
-            "SCHEDULE_ROLE_ARN": Value("schedule_role_arn"),
-            "SCHEDULE_TARGET_ARN": Value("dispatch_arn"),
-            "SCHEDULE_DEAD_LETTERS_ARN": Value("schedule_dead_letters_arn"),
+            "ATTEMPT_WORST_CASE": _seconds(plan.longest),
+            **_SCHEDULES,
         },
         allow=(
             Allow(("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"), on=_TABLE),
-            Allow("kms:GenerateMac", on=Value("hmac_key_arn")),
+            _MAKE_SUBJECT,
             Allow(("cognito-idp:AdminGetUser", "cognito-idp:ListUsers"), on=Value("user_pool_arn", optional=True)),
-            Allow("scheduler:CreateSchedule", on=Value("schedule_arns")),
-            Allow(
-                "iam:PassRole",
-                on=Value("schedule_role_arn"),
-                condition={"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}},
-                reason="CreateSchedule hands this role to the scheduler",
-            ),
+            *_MAKE_SCHEDULE,
+        ),
+    )
+
+
+def _cancel_request(plan: Plan) -> FunctionSpec:
+    return FunctionSpec(
+        role=CANCEL_REQUEST,
+        handler=path_of(HANDLERS[CANCEL_REQUEST]),
+        timeout=timedelta(seconds=60),
+        environment={**_dispatch_environment(plan), **_GROUP, **_KEEP},
+        allow=(
+            Allow(("dynamodb:GetItem", "dynamodb:UpdateItem"), on=_TABLE),
+            Allow("scheduler:DeleteSchedule", on=Value("schedule_arns")),
+            _START,
+        ),
+    )
+
+
+def _operate(plan: Plan) -> FunctionSpec:
+    return FunctionSpec(
+        role=OPERATE,
+        handler=path_of(HANDLERS[OPERATE]),
+        timeout=timedelta(seconds=60),
+        environment={**_dispatch_environment(plan), **_SUBJECTS, **_SCHEDULES, **_KEEP},
+        allow=(
+            Allow(("dynamodb:ConditionCheckItem", "dynamodb:GetItem", "dynamodb:UpdateItem"), on=_TABLE),
+            Allow("scheduler:DeleteSchedule", on=Value("schedule_arns")),
+            _MAKE_SUBJECT,
+            *_MAKE_SCHEDULE,
+            _START,
         ),
     )
 
@@ -194,7 +260,7 @@ def _dispatch(plan: Plan) -> FunctionSpec:
         environment=_dispatch_environment(plan),
         allow=(
             Allow(("dynamodb:GetItem", "dynamodb:UpdateItem"), on=_TABLE),
-            Allow("states:StartExecution", on=Value("state_machine_arn")),
+            _START,
         ),
         asynchronous=Asynchronous(),
     )
@@ -222,10 +288,11 @@ def _recover(plan: Plan) -> FunctionSpec:
         role=RECOVER,
         handler=path_of(HANDLERS[RECOVER]),
         timeout=timedelta(seconds=60),
-        environment=_recover_environment(plan),
+        environment={**_dispatch_environment(plan), **_recover_environment(plan)},
         allow=(
             Allow(("dynamodb:GetItem", "dynamodb:UpdateItem"), on=_TABLE),
             Allow("states:DescribeExecution", on=Value("execution_arns")),
+            Allow("states:StartExecution", on=Value("state_machine_arn")),
         ),
         asynchronous=Asynchronous(),
     )
@@ -244,11 +311,14 @@ def _sweep(plan: Plan) -> FunctionSpec:
             "DUE_INDEX": Value("due_index"),
             "SWEEP_LIMIT": str(plan.sweep_limit),
             "START_RATE": str(plan.start_rate),
+            "DESCRIBE_RATE": str(plan.describe_rate),
+            "ATTEMPT_WORST_CASE": _seconds(plan.worst_case),
         },
         allow=(
-            Allow(("dynamodb:GetItem", "dynamodb:UpdateItem"), on=_TABLE),
+            # ConditionCheckItem: a hold that ends is not released while its person is held.
+            Allow(("dynamodb:ConditionCheckItem", "dynamodb:GetItem", "dynamodb:UpdateItem"), on=_TABLE),
             Allow("dynamodb:Query", on=Value("due_index_arn")),
-            Allow("states:StartExecution", on=Value("state_machine_arn")),
+            _START,
             Allow("states:DescribeExecution", on=Value("execution_arns")),
         ),
         # A run that did not come about is made up for by the next one.

@@ -71,8 +71,9 @@ class Plan:
     """How often one attempt's verification may send the steps round again, 1 to 10."""
     max_failures: int = 5
     """Failed attempts until the request is FAILED, 1 to 20."""
-    max_dispatches: int = 20
-    """Dispatches since the last redrive until the request is FAILED, more than max_failures."""
+    max_dispatches: int = 200
+    """Dispatches since the last redrive until the request is FAILED, more than max_failures: an outage of Step
+    Functions uses up one every five minutes."""
     dispatch_visibility: timedelta = timedelta(minutes=2)
     """How long a dispatched request may stay unclaimed before it is dispatched again; doubles each time."""
     backoff: timedelta = timedelta(minutes=1)
@@ -80,12 +81,14 @@ class Plan:
     backoff_limit: timedelta = timedelta(hours=1)
     """The longest wait between two attempts."""
 
-    sweep_limit: int = 1000
+    sweep_limit: int = 1500
     """Due requests that one run of the sweeper looks after at most, 1 to 3000; a run comes every minute."""
-    start_rate: int = 25
-    """Requests that the sweeper looks after in a second at most, 1 to 100: an account's StartExecution and
-    DescribeExecution quotas are shared with everything else (https://docs.aws.amazon.com/step-functions/latest/dg/
-    service-quotas.html)."""
+    start_rate: int = 40
+    """Requests that the sweeper starts in a second at most, 1 to 100: an account's quota of StartExecution (150 a
+    second in the smaller Regions) is shared with everything else (https://docs.aws.amazon.com/step-functions/latest/
+    dg/service-quotas.html)."""
+    describe_rate: int = 10
+    """Executions that the sweeper looks at in a second at most, 1 to 15: DescribeExecution takes 15 for long."""
 
     @property
     def worst_case(self) -> timedelta:
@@ -94,9 +97,19 @@ class Plan:
         erasing = sum((step_worst_case(step) for step in self.steps[self.first_erasing() :]), timedelta(0))
         verify = tries_worst_case(self.verify_timeout + START_UP, self.frame_retries())
         undo = sum((undo_worst_case(step, step.compensation) for step in self.steps if step.compensation), timedelta(0))
-        frame = 2 * tries_worst_case(self.frame_timeout + START_UP, self.frame_retries())
+        frame = (3 if self.checked_steps else 2) * tries_worst_case(self.frame_timeout + START_UP, self.frame_retries())
         control = 6 * tries_worst_case(CONTROL_TIMEOUT, (CONTROL_RETRY.retry,))
         return steps + self.rounds * (erasing + verify) + verify + undo + frame + control
+
+    @property
+    def longest(self) -> timedelta:
+        """How long a request may take after its grace period, if one attempt does it: postponing included."""
+        return self.worst_case + sum((step.patience for step in self.steps), timedelta(0))
+
+    @property
+    def checked_steps(self) -> tuple[Step, ...]:
+        """The steps whose stores are checked before the first step."""
+        return tuple(step for step in self.steps if step.preflight is not None)
 
     @property
     def longest_silence(self) -> timedelta:
@@ -111,6 +124,8 @@ class Plan:
             for step in self.steps
             if step.compensation
         ]
+        if self.checked_steps:
+            parts.append(("CheckStores", self.frame_timeout + START_UP + longest_wait(self.frame_retries())))
         parts.append(("VerifyErasure", self.verify_timeout + START_UP + longest_wait(self.frame_retries())))
         return tuple(parts)
 
@@ -120,7 +135,7 @@ class Plan:
         frame = len(
             ("Claim", "ReadRequest", "Route", "VerifyErasure", "IsErased", "CompleteDeletion", "IsComplete", "End")
         )
-        return frame + sum(5 if step.wait else 2 for step in self.steps)
+        return frame + (1 if self.checked_steps else 0) + sum(5 if step.wait else 2 for step in self.steps)
 
     def first_erasing(self) -> int:
         """Index of the first step that erases: where the verification sends the request back to."""

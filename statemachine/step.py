@@ -172,12 +172,18 @@ class Step:
     """Whether it can be undone, is the point of no return, or lies behind it."""
     verify: Any = None
     """`remaining` beside the handler: lists the step's stores afresh. Needed unless `erases` is False."""
+    preflight: Any = None
+    """`preflight` beside the handler: checks the configuration of the step's stores before the first step. None: there
+    is nothing that it could find wrong."""
     erases: bool = True
     """Whether it deletes from a store; a compensatable step never does."""
     timeout: timedelta = timedelta(minutes=5)
     """The Lambda's timeout, 20 s to 15 min; the task waits START_UP longer."""
     wait: timedelta = timedelta(0)
     """The longest pause that its handler may ask for with Again(wait=...), at most an hour."""
+    patience: timedelta = timedelta(0)
+    """How long it may postpone in all (answer Postpone), counted from its first begin or the last redrive, up to 90
+    days; it adds to the time that a request may take. 0: it never postpones."""
     turns: int = 30
     """How often it may answer Again in one attempt before the attempt ends as RETRYABLE, 1 to 200."""
     retry: tuple[Retry, ...] = DEFAULT_RETRY

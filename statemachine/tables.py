@@ -4,7 +4,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from handlers.core import errors
+from handlers.core import errors, metrics
 from handlers.core.transition import AnyOf, Clause, Condition, Transition
 from handlers.core.transitions import ALL
 from statemachine import diagram, rules
@@ -45,6 +45,15 @@ def rule_codes(_: Plan) -> str:
     return _table(("code", "severity", "rule"), rows)
 
 
+def metric_names(_: Plan) -> str:
+    """Every metric that the functions send."""
+    rows = [
+        (f"`{one.name}`", str(one.unit), ", ".join(one.dimensions) or "-", one.meaning, _files(one.sent_by))
+        for one in metrics.ALL
+    ]
+    return _table(("metric", "unit", "by", "one value says", "sent by"), rows)
+
+
 def picture(plan: Plan) -> str:
     """The diagram as a fenced block."""
     return f"```mermaid\n{diagram.mermaid(plan)}```\n"
@@ -55,6 +64,7 @@ GENERATED: Mapping[str, Callable[[Plan], str]] = {
     "reasons": reasons,
     "errors": error_classes,
     "rules": rule_codes,
+    "metrics": metric_names,
     "picture": picture,
 }
 """Name of a marked place in a document -> what makes its text."""
@@ -67,6 +77,10 @@ def refreshed(document: str, plan: Plan) -> str:
         # A text is no pattern: its backslashes stay as they are.
         document = re.sub(_BETWEEN.format(name), text.replace("\\", r"\\"), document, flags=re.DOTALL)
     return document
+
+
+def _files(modules: Iterable[str]) -> str:
+    return "<br>".join(f"`{module.replace('.', '/')}.py`" for module in modules)
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -4,6 +4,7 @@ HAPPY_PATH = (
     "Claim",
     "ReadRequest",
     "Route",
+    "CheckStores",
     "SuspendIdentity",
     "IsSuspendIdentityDone",
     "DeleteRecords",

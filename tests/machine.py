@@ -151,7 +151,7 @@ class Machine:
     @contextmanager
     def _environment(self, spec: FunctionSpec) -> Iterator[None]:
         before = dict(os.environ)
-        os.environ.update(self._variables(spec))
+        os.environ.update(self.variables(spec))
         settings.load.cache_clear()
         try:
             yield
@@ -160,7 +160,7 @@ class Machine:
             os.environ.update(before)
             settings.load.cache_clear()
 
-    def _variables(self, spec: FunctionSpec) -> dict[str, str]:
+    def variables(self, spec: FunctionSpec) -> dict[str, str]:
         found = {}
         for name, value in spec.environment.items():
             if not isinstance(value, Value):
@@ -173,9 +173,12 @@ class Machine:
 
     def _values(self) -> dict[str, str]:
         erasing = {step.name: self.arns[role_of(step)] for step in self.plan.steps if step.erases}
+        checked = {step.name: self.arns[role_of(step)] for step in self.plan.checked_steps}
         return {
             "request_table": worlds.TABLE,
+            "metrics_namespace": "AccountDeletion/acme-test",
             "erasing_functions": json.dumps(erasing),
+            "checked_functions": json.dumps(checked),
             "record_stores": to_json(worlds.RECORD_STORES),
             "file_stores": to_json(worlds.FILE_STORES),
             "user_pool_id": self.world.pool,

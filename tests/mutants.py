@@ -20,6 +20,11 @@ TRANSITIONS = "handlers/core/transitions.py"
 CLAUSES = ("tests/unit/handlers/core/test_protections.py",)
 STEPS = ("tests/unit/handlers/steps",)
 WORKFLOW = ("tests/workflow/test_deletion.py",)
+HOLDS = (
+    "tests/unit/handlers/test_request.py::test_a_hold_in_the_same_moment_meets_the_request_or_is_met_by_it",
+    "tests/unit/handlers/test_operations.py::test_nothing_of_a_held_person_is_released_or_redriven",
+    "tests/unit/handlers/test_operations.py::test_a_late_copy_of_a_release_does_not_lift_a_later_hold",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,27 @@ class Mutant:
 
 
 MUTANTS = (
+    Mutant(
+        "accept: person is free",
+        TRANSITIONS,
+        "guard=Guard(condition=(NO_OPEN_REQUEST, PERSON_FREE)",
+        "guard=Guard(condition=(NO_OPEN_REQUEST,)",
+        HOLDS,
+    ),
+    Mutant(
+        "release: person is free",
+        TRANSITIONS,
+        '"status": "status"},\n    guard=Guard(condition=(PERSON_FREE,)),',
+        '"status": "status"},\n    guard=Guard(condition=(NO_PIVOT,)),',
+        HOLDS,
+    ),
+    Mutant(
+        "release of a person: fence",
+        TRANSITIONS,
+        "GUARD_RELEASE = Guard(condition=(_SAME_HOLDS, PERSON_HELD)",
+        "GUARD_RELEASE = Guard(condition=(PERSON_HELD,)",
+        HOLDS,
+    ),
     Mutant(
         "claim: status",
         TRANSITIONS,
@@ -97,6 +123,20 @@ MUTANTS = (
         "handlers/core/request_table.py",
         '            _transact([update, *({"Delete": dict(delete)} for delete in deletes)])',
         '            _transact([*({"Delete": dict(delete)} for delete in deletes)])',
+        STEPS,
+    ),
+    Mutant(
+        "delete by an index: still the user's",
+        "handlers/steps/_records.py",
+        '"ConditionExpression": "#found = :value"',
+        '"ConditionExpression": "#found = :value OR attribute_exists(#found)"',
+        STEPS,
+    ),
+    Mutant(
+        "delete by an index: read from the table",
+        "handlers/steps/_records.py",
+        "if _is_same(item.get(attribute), value):",
+        "if item:",
         STEPS,
     ),
     Mutant(

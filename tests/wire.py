@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from threading import Lock
 from types import SimpleNamespace
 from typing import Any
 
@@ -73,6 +74,8 @@ class Wire:
     _count: int = 0
     _at: dict[int, Act] = field(default_factory=dict)
     _after: dict[int, Act] = field(default_factory=dict)
+    _counting: Lock = field(default_factory=Lock)
+    """A step's calls come from several threads."""
 
     def operations(self) -> list[str]:
         """The names of all calls so far."""
@@ -119,11 +122,12 @@ class Wire:
 
     def _before_call(self, model: Any, params: dict[str, Any], context: dict[str, Any], **_: object) -> Any:
         call = Call(model.name, context["noted"], dict(params), in_function.get() or next(iter(_in_process), ""))
-        self.calls.append(call)
-        self._count += 1
-        if self._count in self._after:
-            self._lost.append((model.name, self._after.pop(self._count)))
-        act = self._at.pop(self._count, None) or self._taken(self._before, model.name)
+        with self._counting:
+            self.calls.append(call)
+            self._count += 1
+            if self._count in self._after:
+                self._lost.append((model.name, self._after.pop(self._count)))
+            act = self._at.pop(self._count, None) or self._taken(self._before, model.name)
         answer = act(call) if act else None
         if answer is None and model.name in self.answers:
             answer = self.answers[model.name](call)
@@ -134,7 +138,8 @@ class Wire:
 
     def _before_send(self, event_name: str, request: Any, **_: object) -> None:
         operation = event_name.rsplit(".", 1)[1]
-        error = self._taken(self._lost, operation)
+        with self._counting:
+            error = self._taken(self._lost, operation)
         if error is not None:
             botocore_stubber(event_name, request)
             raise error()

@@ -19,6 +19,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import boto3
+import botocore.session
 import moto.cognitoidp.models
 from joserfc import jwk
 from moto.core.botocore_stubber import BotocoreStubber
@@ -26,6 +27,7 @@ from moto.core.botocore_stubber import BotocoreStubber
 from handlers.core import aws, settings, telemetry
 from handlers.core.record import from_item, to_value
 from handlers.core.request_table import expressions, guard_key, request_key
+from handlers.core.s3_listing import Parsers
 from handlers.core.states import VERIFY_STEP, StepKind
 from handlers.core.stores import FileStore, RecordStore, to_json
 from handlers.core.transition import Transition, render
@@ -49,6 +51,7 @@ RECORD_STORES = (
         partition="{customer_id}",
         partition_type="N",
         sort_key="at",
+        sort_type="N",
     ),
 )
 FILE_STORES = (FileStore(name="photos", bucket=BUCKET, prefix="users/{user_id}/"),)
@@ -64,6 +67,7 @@ ENVIRONMENT = {
     "AWS_DEFAULT_REGION": REGION,
     "AWS_EC2_METADATA_DISABLED": "true",
     "POWERTOOLS_LOG_LEVEL": "INFO",
+    "POWERTOOLS_METRICS_NAMESPACE": "AccountDeletion/acme-test",
 }
 
 
@@ -90,20 +94,25 @@ moto.cognitoidp.models.jwk = SimpleNamespace(RSAKey=SimpleNamespace(import_key=l
 
 
 _session: list[Any] = []
-_clients: dict[tuple[str, float], Any] = {}
+_clients: dict[tuple[str, str | None, float], Any] = {}
 
 
-def _hooked_client(service: str, *, config: Any) -> Any:
-    """What the handlers get for boto3.client: one of a session whose calls the wire sees, made once a process."""
+def _hooked_client(service: str, *, region_name: str | None, config: Any) -> Any:
+    """What the handlers get from their session: a client whose calls the wire sees, made once a process.
+
+    aws.client asks for one at a time.
+    """
     if not _session:
-        _session.append(boto3.session.Session(**CREDENTIALS))
+        parsing = botocore.session.get_session()
+        parsing.register_component("response_parser_factory", Parsers())
+        _session.append(boto3.session.Session(**CREDENTIALS, botocore_session=parsing))
         events = _session[0].events
         events.register("provide-client-params", lambda **args: _current[-1]._note_params(**args))  # noqa: SLF001
         events.register("before-call", lambda **args: _current[-1]._before_call(**args))  # noqa: SLF001
         events.register_first("before-send", lambda **args: _current[-1]._before_send(**args))  # noqa: SLF001
-    key = (service, config.read_timeout)
+    key = (service, region_name, config.read_timeout)
     if key not in _clients:
-        _clients[key] = _session[0].client(service, config=config)
+        _clients[key] = _session[0].client(service, region_name=region_name, config=config)
     return _clients[key]
 
 
@@ -129,7 +138,7 @@ class World:
         self.wire = Wire()
         _current.append(self.wire)
         aws.client.cache_clear()
-        monkeypatch.setattr(boto3, "client", _hooked_client)
+        monkeypatch.setattr(aws, "session", lambda: SimpleNamespace(client=_hooked_client))
         self.sleeps: list[float] = []
         self.now = int(time.time())
         monkeypatch.setattr(time, "sleep", self.sleeps.append)
@@ -210,15 +219,25 @@ class World:
             ],
         )
 
-    def make_table(self, name: str, **keys: str) -> None:
-        """A table with these keys: attribute=type, the partition key first."""
+    def make_table(self, name: str, *, index: Mapping[str, tuple[str, str]] | None = None, **keys: str) -> None:
+        """A table with these keys: attribute=type, the partition key first; index: name -> attribute, type."""
+        indexes = [
+            {
+                "IndexName": one,
+                "KeySchema": [{"AttributeName": key, "KeyType": "HASH"}],
+                "Projection": {"ProjectionType": "KEYS_ONLY"},
+            }
+            for one, (key, _) in (index or {}).items()
+        ]
+        kinds = {**keys, **dict((index or {}).values())}
         self.dynamodb.create_table(
             TableName=name,
             BillingMode="PAY_PER_REQUEST",
-            AttributeDefinitions=[{"AttributeName": key, "AttributeType": kind} for key, kind in keys.items()],
+            AttributeDefinitions=[{"AttributeName": key, "AttributeType": kind} for key, kind in kinds.items()],
             KeySchema=[
                 {"AttributeName": key, "KeyType": role} for key, role in zip(keys, ("HASH", "RANGE"), strict=False)
             ],
+            **({"GlobalSecondaryIndexes": indexes} if indexes else {}),
         )
 
     def dynamodb_bulk(self, table: str, items: Sequence[Mapping[str, object]]) -> None:
@@ -435,7 +454,7 @@ class World:
 
     def functions(self) -> Mapping[str, tuple[Any, Mapping[str, str]]]:
         """Function -> its handler and its environment."""
-        from handlers import dispatch, recover, request, sweep
+        from handlers import cancel, dispatch, operate, recover, request, sweep
         from handlers.steps import cancel_deletion, complete_deletion, restore_identity, verify_erasure
 
         table = {"REQUEST_TABLE": TABLE, "LEASE": "900"}
@@ -453,11 +472,22 @@ class World:
                     "LONGEST_LISTING": "600",
                 },
             ),
-            "CompleteDeletion": (complete_deletion.handler, {**table, "DEPLOYED_STEPS": json.dumps(STEPS)}),
-            "CancelDeletion": (cancel_deletion.handler, table),
+            "CompleteDeletion": (
+                complete_deletion.handler,
+                {**table, "DEPLOYED_STEPS": json.dumps(STEPS), **self.more_environment},
+            ),
+            "CancelDeletion": (cancel_deletion.handler, {**table, **self.more_environment}),
             "Request": (request.handler, self._request_environment()),
-            "Dispatch": (dispatch.handler, {**table, **self._dispatch_environment()}),
-            "Recover": (recover.handler, {**table, **RECOVERY}),
+            "CancelRequest": (
+                cancel.handler,
+                {**table, **self._dispatch_environment(), "SCHEDULE_GROUP": "deletions", **self.more_environment},
+            ),
+            "Operate": (
+                operate.handler,
+                {**self._request_environment(), **self._dispatch_environment(), **self.more_environment},
+            ),
+            "Dispatch": (dispatch.handler, {**table, **self._dispatch_environment(), **self.more_environment}),
+            "Recover": (recover.handler, {**table, **self._dispatch_environment(), **RECOVERY}),
             "Sweep": (
                 sweep.handler,
                 {
@@ -467,6 +497,8 @@ class World:
                     "DUE_INDEX": "due",
                     "SWEEP_LIMIT": "100",
                     "START_RATE": "100",
+                    "DESCRIBE_RATE": "100",
+                    "ATTEMPT_WORST_CASE": "86400",
                     **self.more_environment,
                 },
             ),
@@ -493,6 +525,8 @@ class World:
             "STEP_TIMEOUT": "300",
             "UNDO_TIMEOUT": "60" if kind is StepKind.COMPENSATABLE else "0",
             "STEP_VERIFY": f"{module.__name__}.remaining" if erases else "",
+            "STEP_PREFLIGHT": f"{module.__name__}.preflight" if hasattr(module, "preflight") else "",
+            "PATIENCE": "0",
             "RECORD_STORES": to_json(RECORD_STORES),
             "FILE_STORES": to_json(FILE_STORES),
             "USER_POOL_ID": self.pool,

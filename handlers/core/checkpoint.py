@@ -10,15 +10,23 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Protocol
 
-from handlers.core import clock
-from handlers.core.errors import DeletionError, OwnershipLost, RequestUnknown, Superseded, UndoInFlight
+from handlers.core import clock, metrics, telemetry
+from handlers.core.errors import (
+    DeletionError,
+    Held,
+    OwnershipLost,
+    PatienceSpent,
+    RequestUnknown,
+    Superseded,
+    UndoInFlight,
+)
 from handlers.core.events import TaskInput
 from handlers.core.person import Person
-from handlers.core.record import Record
+from handlers.core.record import Record, StepRecord
 from handlers.core.request_table import ConditionFailed, RequestTable
 from handlers.core.states import StepStatus
 from handlers.core.transition import Transition
-from handlers.core.transitions import FINISH, PROGRESS, REOPEN
+from handlers.core.transitions import FINISH, HOLD_LOCKED, HOLD_LOCKED_UNTIL, PROGRESS, REOPEN
 
 RESERVE = timedelta(seconds=30)
 """Kept back at the end of an invocation: one call at its slowest, all of aws.TRIES with their backoff."""
@@ -44,6 +52,26 @@ class Again:
     """How long to wait before; at most what the step declares as its `wait`."""
 
 
+SHORTEST_POSTPONE = timedelta(minutes=1)
+LONGEST_POSTPONE = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Postpone:
+    """A handler's answer: a processor needs hours or days; the request waits in the table, a new attempt asks again.
+
+    No function, execution or failure is used up meanwhile. All postponing of a step ends with its `patience`.
+    """
+
+    after: timedelta
+    """When to ask again: SHORTEST_POSTPONE at least, LONGEST_POSTPONE at most; what is outside is moved to the edge."""
+
+    @property
+    def bounded(self) -> timedelta:
+        """`after` within its limits."""
+        return min(max(self.after, SHORTEST_POSTPONE), LONGEST_POSTPONE)
+
+
 class StepDone(Exception):  # noqa: N818 (it is an answer, not a mistake)
     """The step was DONE before; its recorded result is the answer."""
 
@@ -67,6 +95,8 @@ class Checkpoint:
     """How often the verification reopened steps."""
     known_steps: frozenset[str]
     """The steps that the record has a place for: those of the graphs that claimed it."""
+    patient_since: int
+    """Epoch seconds from which the step's patience counts: its first begin, or the last redrive after that."""
     seq: int = 0
     _saved: dict[str, int] = field(default_factory=dict)
 
@@ -105,10 +135,11 @@ class Checkpoint:
 
         Args:
             store: under which name they count.
-            deletes: up to 99 of ``{"TableName": ..., "Key": {...}}``.
+            deletes: up to 99 Delete actions; a condition in each that the item is there keeps the count exact.
 
         Raises:
             Superseded, OwnershipLost: nothing was deleted.
+            ItemsChanged: nothing was deleted; it names the deletes whose condition failed.
             TransactionRefused: nothing was deleted; fewer at once may go.
         """
         self.add(store, len(deletes))
@@ -198,6 +229,7 @@ class FrameCheckpoint(Checkpoint):
             batch=step.batch,
             rounds=step.rounds,
             known_steps=frozenset(record.steps),
+            patient_since=max(step.first_begun_at, record.attributes.get("redriven_at", 0)),
             _saved=dict(step.deleted),
         )
 
@@ -208,7 +240,7 @@ class FrameCheckpoint(Checkpoint):
             Superseded, OwnershipLost: another invocation goes on.
         """
         values = {**self._closing_values(), "deleted": self.deleted}
-        self._close(FINISH, values)
+        _measure(self.task.step, self._close(FINISH, values).step(self.task.step))
 
     def save(self, pause: timedelta) -> None:
         """Make counts durable before this invocation ends unfinished."""
@@ -216,6 +248,32 @@ class FrameCheckpoint(Checkpoint):
         is_covered = self.due_at >= clock.now() + _seconds(pause) + _seconds(self.lease) // 2
         if (pause and not is_covered) or self.deleted != self._saved:
             self.progress(self.batch, pause=pause)
+
+    def require_patience(self, after: timedelta, patience: timedelta) -> None:
+        """Refuse to postpone beyond what the step grants.
+
+        Raises:
+            PatienceSpent: the next look would come after its end.
+        """
+        if clock.now() + _seconds(after) > self.patient_since + _seconds(patience):
+            raise PatienceSpent(self.task.deletion_request_id, self.task.step)
+
+    def hold(self, reason: Held) -> None:
+        """The request is HELD, until the end of the lock if that is known.
+
+        Raises:
+            Superseded, OwnershipLost: another invocation goes on.
+        """
+        self.save(timedelta(0))
+        error = {
+            "step": self.task.step,
+            "error": type(reason).__name__,
+            "at": clock.now(),
+            "locked": reason.locked,
+        }
+        transition = HOLD_LOCKED if reason.until is None else HOLD_LOCKED_UNTIL
+        values = {"fence": self.fence, "fence_after": self.fence + 1, "error": error, "due_at": reason.until}
+        self._close(transition, values)
 
     def reopen(self, steps: Sequence[str]) -> None:
         """The verification found leftovers: these steps are DONE no longer.
@@ -227,9 +285,9 @@ class FrameCheckpoint(Checkpoint):
         self.rounds += 1
         self._close(REOPEN, {**self._closing_values(), "rounds": self.rounds}, each=known)
 
-    def _close(self, transition: Transition, values: Mapping[str, object], each: Sequence[str] = ()) -> None:
+    def _close(self, transition: Transition, values: Mapping[str, object], each: Sequence[str] = ()) -> Record:
         try:
-            self.table.update(transition, self.task.deletion_request_id, values, step=self.task.step, each=each)
+            return self.table.update(transition, self.task.deletion_request_id, values, step=self.task.step, each=each)
         except ConditionFailed as failed:
             raise self._lost(failed.record) from None
 
@@ -241,6 +299,13 @@ class FrameCheckpoint(Checkpoint):
             "now": now,
             "due_at": now + _seconds(self.lease),
         }
+
+
+def _measure(step: str, record: StepRecord) -> None:
+    """Count a step that is DONE by what its record says, so that invocations that were killed count too."""
+    telemetry.count(metrics.STEP_DURATION, clock.now() - record.first_begun_at, step=step)
+    telemetry.count(metrics.STEP_RETRIES, record.invocations - 1, step=step)
+    telemetry.count(metrics.ITEMS_DELETED, sum(record.deleted.values()), step=step)
 
 
 def _why_not_begun(record: Record | None, task: TaskInput) -> Exception:

@@ -21,6 +21,9 @@ The parent class is the policy, the name is what an operator reads in the consol
     │   ├── RequestUnknown
     │   ├── InvalidEvent
     │   ├── NotPossible
+    │   │   └── PersonHeld
+    │   ├── StoreUnfit
+    │   ├── PatienceSpent
     │   └── SettingsError
     └── Held                never retried; the request becomes HELD
         └── RetentionLocked
@@ -48,6 +51,11 @@ class Permanent(DeletionError):
 
 class Held(DeletionError):
     """The data may not be deleted yet; the request waits as HELD."""
+
+    locked: int = 0
+    """How many objects are kept."""
+    until: int | None = None
+    """Epoch seconds at which the last of them may go; None if nobody knows."""
 
 
 FAMILIES: tuple[type[DeletionError], ...] = (QuietEnd, Retryable, Permanent, Held)
@@ -136,10 +144,11 @@ class Unexpected(Retryable):
 
 
 class RetentionLocked(Held):
-    """Object Lock or a legal hold keeps objects. The request waits as HELD until it is released."""
+    """Object Lock or a legal hold keeps objects. The request waits as HELD until the lock ends or it is released."""
 
-    def __init__(self, request_id: str, step: str, locked: int) -> None:
+    def __init__(self, request_id: str, step: str, locked: int, until: int | None = None) -> None:
         self.locked = locked
+        self.until = until
         super().__init__(f"{step} of {request_id}: {locked} objects are under retention or a legal hold")
 
 
@@ -170,6 +179,29 @@ class NotPossible(Permanent):
 
     def __reduce__(self) -> tuple[type["NotPossible"], tuple[str, str, str]]:
         return type(self), (self.operation, self.request_id, self.state)
+
+
+class PersonHeld(NotPossible):
+    """The request's person is held: nothing of theirs is released or redriven. Release the person first."""
+
+    def __init__(self, operation: str, request_id: str, state: str) -> None:
+        super().__init__(operation, request_id, state)
+        self.args = (f"{operation} of {request_id} is not possible: its person is held; release the person first",)
+
+
+class StoreUnfit(Permanent):
+    """A store's configuration would make the deletion incomplete; the message names each store and the mend."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        self.problems = problems
+        super().__init__("; ".join(problems))
+
+
+class PatienceSpent(Permanent):
+    """A processor that asks for more time has had all that its step grants. Ask the processor, then redrive."""
+
+    def __init__(self, request_id: str, step: str) -> None:
+        super().__init__(f"{step} of {request_id}: it is still not done after all the time that the step grants")
 
 
 class SettingsError(Permanent):

@@ -27,6 +27,8 @@ class TaskInput:
     step: str
     verify: bool
     """Only list what is left; asked by the verification, never by the state machine."""
+    preflight: bool = False
+    """Only check the stores' configuration; asked by the check before the first step."""
 
     @classmethod
     def of(cls, event: object) -> "TaskInput":
@@ -41,10 +43,20 @@ class TaskInput:
             raise InvalidEvent("owner", "the ARN of the execution")
         if not isinstance(step, str) or not _STEP.fullmatch(step):
             raise InvalidEvent("step", "the name of the step")
-        verify = fields.get("verify", False)
-        if not isinstance(verify, bool):
-            raise InvalidEvent("verify", "true or false")
-        return cls(deletion_request_id=request_id_of(fields), owner=owner, step=step, verify=verify)
+        return cls(
+            deletion_request_id=request_id_of(fields),
+            owner=owner,
+            step=step,
+            verify=_flag(fields, "verify"),
+            preflight=_flag(fields, "preflight"),
+        )
+
+
+def _flag(fields: Mapping[str, object], name: str) -> bool:
+    value = fields.get(name, False)
+    if not isinstance(value, bool):
+        raise InvalidEvent(name, "true or false")
+    return value
 
 
 def as_object(event: object) -> Mapping[str, object]:

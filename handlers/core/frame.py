@@ -4,19 +4,21 @@ It parses the event, begins and finishes the checkpoint, writes one log line, an
 with its own message: a foreign message could hold personal data, and Step Functions keeps it for 90 days.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import update_wrapper
 from importlib import import_module
 from typing import Any
 
-from handlers.core import clock, settings, telemetry
-from handlers.core.checkpoint import Again, Checkpoint, Done, FrameCheckpoint, LambdaContext, StepDone
+from handlers.core import clock, metrics, settings, telemetry
+from handlers.core.checkpoint import Again, Checkpoint, Done, FrameCheckpoint, LambdaContext, Postpone, StepDone
 from handlers.core.errors import (
     AccessDenied,
     DeletionError,
+    Held,
     InvalidEvent,
     OwnershipLost,
+    PatienceSpent,
     RequestUnknown,
     SettingsError,
     StepMayStillRun,
@@ -28,7 +30,7 @@ from handlers.core.errors import (
     UndoInFlight,
     Unexpected,
 )
-from handlers.core.events import TaskInput
+from handlers.core.events import TaskInput, is_request_id
 from handlers.core.person import Person
 from handlers.core.record import Record
 from handlers.core.request_table import ConditionFailed, RequestTable
@@ -50,6 +52,7 @@ STEP_ERRORS: tuple[type[DeletionError], ...] = (
     *AWS_ERRORS,
     *FRAME_ERRORS,
     OwnershipLost,
+    PatienceSpent,
     RequestUnknown,
     Superseded,
     UndoInFlight,
@@ -66,8 +69,10 @@ UNDO_ERRORS: tuple[type[DeletionError], ...] = (
 
 Body = Callable[[Any, LambdaContext], Mapping[str, object]]
 Remaining = Callable[[Person], Mapping[str, int]]
+Preflight = Callable[[Person], Sequence[str]]
 Undo = Callable[[Person], None]
-Work = Callable[[Checkpoint], Done | Again]
+Answer = Done | Again | Postpone
+Work = Callable[[Checkpoint], Answer]
 
 
 class Handler:
@@ -87,12 +92,20 @@ class Handler:
         try:
             return self._body(event, context)
         except self.raises as error:
-            telemetry.log("failed", error=type(error).__name__, place=telemetry.place_of(error))
+            if isinstance(error, OwnershipLost | Superseded):
+                telemetry.count(metrics.FENCED_OUT)
+            telemetry.log("failed", **_request_of(event), error=type(error).__name__, place=telemetry.place_of(error))
             raise error.with_traceback(None) from None
         except Exception as error:  # noqa: BLE001 (masking everything else is this class's purpose)
             masked = Unexpected(type(error).__name__, telemetry.place_of(error))
-        telemetry.log("failed", error="Unexpected", place=str(masked))
+        telemetry.log("failed", **_request_of(event), error="Unexpected", place=str(masked))
         raise masked
+
+
+def _request_of(event: object) -> dict[str, object]:
+    """The field of a log line that finds a request's failures; nothing where the event names no request of ours."""
+    request_id = event.get("deletion_request_id") if isinstance(event, Mapping) else None
+    return {"deletion_request_id": request_id} if is_request_id(request_id) else {}
 
 
 def lambda_handler(*raises: type[DeletionError]) -> Callable[[Body], Handler]:
@@ -161,6 +174,8 @@ def _run_step(work: Work, event: object, context: LambdaContext) -> Mapping[str,
     table = RequestTable(own.request_table)
     if task.verify:
         return _list_remaining(task, own, table)
+    if task.preflight:
+        return _check_stores(task, own, table)
     try:
         checkpoint = FrameCheckpoint.begin(
             begin(own.step_kind, erases=own.step_erases),
@@ -172,16 +187,31 @@ def _run_step(work: Work, event: object, context: LambdaContext) -> Mapping[str,
         )
     except StepDone:
         return _answer(task, Done(), {})
-    answer = work(checkpoint)
+    had = sum(checkpoint.deleted.values())
+    try:
+        answer = work(checkpoint)
+    except Held as held:
+        checkpoint.hold(held)
+        telemetry.count(metrics.HELD)
+        raise
     if isinstance(answer, Done):
         checkpoint.finish()
-    else:
+    elif isinstance(answer, Again):
         checkpoint.save(answer.wait)
-    return _answer(task, answer, checkpoint.deleted)
+    else:
+        checkpoint.save(timedelta(0))
+        checkpoint.require_patience(answer.bounded, own.patience)
+    return {**_answer(task, answer, checkpoint.deleted), **_progress(answer, sum(checkpoint.deleted.values()) - had)}
 
 
-def _answer(task: TaskInput, answer: Done | Again, deleted: Mapping[str, int]) -> Mapping[str, object]:
+def _progress(answer: Answer, deleted: int) -> Mapping[str, object]:
+    """For an attempt that uses up its turns: whether it got on all the same, which is no failure."""
+    return {"progress": True} if isinstance(answer, Again) and deleted > 0 else {}
+
+
+def _answer(task: TaskInput, answer: Answer, deleted: Mapping[str, int]) -> Mapping[str, object]:
     wait = answer.wait if isinstance(answer, Again) else timedelta(0)
+    postponed = {"postpone": int(answer.bounded.total_seconds())} if isinstance(answer, Postpone) else {}
     done = isinstance(answer, Done)
     telemetry.log(
         "step done" if done else "step goes on",
@@ -189,16 +219,30 @@ def _answer(task: TaskInput, answer: Done | Again, deleted: Mapping[str, int]) -
         step=task.step,
         deleted=telemetry.totals(deleted),
     )
-    return {"done": done, "wait": int(wait.total_seconds())}
+    return {"done": done, "wait": int(wait.total_seconds()), **postponed}
 
 
-def _list_remaining(task: TaskInput, own: StepSettings, table: RequestTable) -> Mapping[str, object]:
+def _person(task: TaskInput, table: RequestTable) -> Person:
     record = table.read(task.deletion_request_id)
     if record is None:
         raise RequestUnknown
     if record.person is None:
         raise OwnershipLost(task.deletion_request_id, task.step)
-    remaining = resolve(own.step_verify)(record.person)
+    return record.person
+
+
+def _check_stores(task: TaskInput, own: StepSettings, table: RequestTable) -> Mapping[str, object]:
+    preflight: Preflight = resolve("STEP_PREFLIGHT", own.step_preflight)
+    problems = list(preflight(_person(task, table)))
+    telemetry.log(
+        "stores checked", deletion_request_id=task.deletion_request_id, step=task.step, outcome=problems or "fit"
+    )
+    return {"problems": problems}
+
+
+def _list_remaining(task: TaskInput, own: StepSettings, table: RequestTable) -> Mapping[str, object]:
+    verify: Remaining = resolve("STEP_VERIFY", own.step_verify)
+    remaining = verify(_person(task, table))
     telemetry.log(
         "listed",
         deletion_request_id=task.deletion_request_id,
@@ -208,15 +252,14 @@ def _list_remaining(task: TaskInput, own: StepSettings, table: RequestTable) -> 
     return {"remaining": telemetry.totals(remaining)}
 
 
-def resolve(path: str) -> Remaining:
+def resolve(variable: str, path: str) -> Any:
     """The function at a dotted path, e.g. handlers.steps.delete_files.remaining.
 
     Raises:
-        SettingsError: there is none.
+        SettingsError: there is none; the message names the variable that it came from.
     """
     module, _, name = path.rpartition(".")
     try:
-        function: Remaining = getattr(import_module(module), name)
+        return getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError):
-        raise SettingsError(("STEP_VERIFY names no function; deploy again",)) from None
-    return function
+        raise SettingsError((f"{variable} names no function; deploy again",)) from None

@@ -45,6 +45,7 @@ class StepRecord:
     batch: Mapping[str, Any]
     """Bounds and size of the batch that may be under way; empty if none is."""
     begun_at: int
+    first_begun_at: int
     invocations: int
     rounds: int
     undo_begun_at: int
@@ -57,6 +58,7 @@ class StepRecord:
             deleted=fields.get("deleted", {}),
             batch=fields.get("batch", {}),
             begun_at=fields.get("begun_at", 0),
+            first_begun_at=fields.get("first_begun_at", 0),
             invocations=fields.get("invocations", 0),
             rounds=fields.get("rounds", 0),
             undo_begun_at=fields.get("undo_begun_at", 0),
@@ -123,5 +125,6 @@ def _person(fields: Mapping[str, Any]) -> Person | None:
     return Person(
         user_id=fields["user_id"],
         identifiers=fields.get("identifiers", {}),
-        identity=Identity(**identity) if identity else None,
+        identity=Identity.of(identity) if identity else None,
+        request_id=fields["deletion_request_id"],
     )

@@ -12,7 +12,9 @@ from handlers.core.states import GUARD_PREFIX, REQUEST_PREFIX
 from handlers.core.transition import Guard, Rendered, Transition, render, render_guard
 
 _CONDITION_FAILED = "ConditionalCheckFailed"
-_BUSY = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
+_BUSY = frozenset(
+    {"ItemCollectionSizeLimitExceeded", "ProvisionedThroughputExceeded", "ThrottlingError", "TransactionConflict"}
+)
 _INVALID = frozenset({"ValidationError"})
 """Reason of a cancelled transaction that fewer actions may mend, such as its size
 (https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html)."""
@@ -36,6 +38,15 @@ class TransactionRefused(Exception):  # noqa: N818 (it is an answer, not a mista
         self.operation = operation
         self.code = code
         super().__init__(code)
+
+
+class ItemsChanged(Exception):  # noqa: N818 (it is an answer, not a mistake)
+    """The transition may still run, but some of the items beside it are no longer what the deletes ask for."""
+
+    def __init__(self, places: frozenset[int]) -> None:
+        self.places = places
+        """Which of the deletes were refused, counted from 0."""
+        super().__init__("items changed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +89,8 @@ class RequestTable:
             "ReturnValues": "ALL_NEW",
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
-        with aws.our_errors("UpdateItem"):
-            try:
-                answer = aws.through_conflicts(
-                    lambda: aws.client("dynamodb").update_item(**request),
-                    is_conflict=lambda error: aws.error_code(error) == "TransactionConflictException",
-                )
-            except ClientError as error:
-                if aws.error_code(error) != "ConditionalCheckFailedException":
-                    raise
-                refused: Mapping[str, Any] = error.response
-                return _own_or_failed(transition, values, step, refused.get("Item"))
-        return Record.of(answer["Attributes"])
+        is_written, item = _update_item(request)
+        return Record.of(item) if is_written else _own_or_failed(transition, values, step, item)
 
     def update_unread(self, transition: Transition, deletion_request_id: str, values: Mapping[str, object]) -> None:
         """Run a transition on a record that may not be readable; nothing of it comes back.
@@ -144,6 +145,22 @@ class RequestTable:
                 return
             raise ConditionFailed(None, from_item(reasons[1].get("Item", {}))) from None
 
+    def update_guard(self, guard: Guard, subject: str, values: Mapping[str, object]) -> Mapping[str, Any]:
+        """Write to a user's guard alone; the guard as it is afterwards.
+
+        Raises:
+            ConditionFailed: with the guard that refused it.
+        """
+        request = {
+            **expressions(self.name, guard_key(subject), render_guard(guard), values),
+            "ReturnValues": "ALL_NEW",
+            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }
+        is_written, item = _update_item(request)
+        if not is_written:
+            raise ConditionFailed(None, from_item(item))
+        return from_item(item)
+
     def update_and_delete(
         self,
         transition: Transition,
@@ -159,11 +176,12 @@ class RequestTable:
             transition: a fenced one.
             deletion_request_id: the request.
             values: the transition's parameters.
-            deletes: up to 99 of ``{"TableName": ..., "Key": {...}}``.
+            deletes: up to 99 Delete actions, each with or without a condition of its own.
             step: the step at hand.
 
         Raises:
             ConditionFailed: the fence is lost; nothing was deleted.
+            ItemsChanged: only conditions of the deletes failed; nothing was deleted.
             TransactionRefused: too large, throttled or in conflict; nothing was deleted.
         """
         rendered = render(transition, step=step)
@@ -176,6 +194,8 @@ class RequestTable:
         try:
             _transact([update, *({"Delete": dict(delete)} for delete in deletes)])
         except ClientError as error:
+            if changed := _changed_items(error):
+                raise ItemsChanged(changed) from None
             if _is_busy(error) or _is_invalid(error):
                 raise TransactionRefused(_TRANSACT, _reason(error)) from None
             _own_or_failed(transition, values, step, _failed_conditions(error)[0].get("Item"))
@@ -192,19 +212,23 @@ def guard_key(subject: str) -> dict[str, Any]:
 
 
 def expressions(table: str, key: Mapping[str, Any], rendered: Rendered, values: Mapping[str, object]) -> dict[str, Any]:
-    """The request of a write, as UpdateItem and the Update action of a transaction take it.
+    """The request of a write, as UpdateItem and the actions of a transaction take it.
 
     Raises:
         KeyError: a parameter of the transition is missing.
     """
     given = {f":{name}": to_value(values[name]) for name in sorted(rendered.parameters)}
+    # DynamoDB refuses an expression, or a map of values, that is empty.
+    optional = {
+        "UpdateExpression": rendered.update,
+        "ExpressionAttributeValues": {**rendered.constants, **given},
+    }
     return {
         "TableName": table,
         "Key": dict(key),
         "ConditionExpression": rendered.condition,
-        "UpdateExpression": rendered.update,
         "ExpressionAttributeNames": dict(rendered.names),
-        "ExpressionAttributeValues": {**rendered.constants, **given},
+        **{name: value for name, value in optional.items() if value},
     }
 
 
@@ -218,7 +242,9 @@ def is_mine(
     )
 
 
-def _expected(expected: str, values: Mapping[str, object]) -> object:
+def _expected(expected: str | None, values: Mapping[str, object]) -> object:
+    if expected is None:
+        return None
     return expected.removeprefix(":") if expected.startswith(":") else values[expected]
 
 
@@ -267,8 +293,25 @@ def _request_side(
 
 
 def _guard_side(table: str, guard: Guard, subject: str, values: Mapping[str, object]) -> dict[str, Any]:
-    update = expressions(table, guard_key(subject), render_guard(guard), values)
-    return {"Update": {**update, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}}
+    write = expressions(table, guard_key(subject), render_guard(guard), values)
+    action = "Update" if guard.set or guard.remove else "ConditionCheck"
+    return {action: {**write, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}}
+
+
+def _update_item(request: Mapping[str, Any]) -> tuple[bool, Mapping[str, Any]]:
+    """Whether the condition held, and the item as it is then, or as it was when it refused the write."""
+    with aws.our_errors("UpdateItem"):
+        try:
+            answer = aws.through_conflicts(
+                lambda: aws.client("dynamodb").update_item(**request),
+                is_conflict=lambda error: aws.error_code(error) == "TransactionConflictException",
+            )
+        except ClientError as error:
+            if aws.error_code(error) != "ConditionalCheckFailedException":
+                raise
+            refused: Mapping[str, Any] = error.response
+            return False, refused.get("Item", {})
+    return True, answer["Attributes"]
 
 
 _TRANSACT = "TransactWriteItems"
@@ -279,6 +322,14 @@ def _transact(actions: Sequence[Mapping[str, Any]]) -> None:
         aws.client("dynamodb").transact_write_items(TransactItems=list(actions))
     except BotoCoreError as error:
         raise aws.translate(_TRANSACT, error) from None
+
+
+def _changed_items(error: ClientError) -> frozenset[int]:
+    """The deletes whose own condition failed; none if the transition's failed, whatever else did."""
+    transition, *deletes = aws.cancellation_codes(error) or ("None",)
+    if transition == _CONDITION_FAILED:
+        return frozenset()
+    return frozenset(place for place, code in enumerate(deletes) if code == _CONDITION_FAILED)
 
 
 def _is_busy(error: ClientError) -> bool:

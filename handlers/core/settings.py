@@ -6,7 +6,8 @@ frozen dataclass whose fields are the variables in lower case: ``request_table``
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
 from datetime import timedelta
 from functools import cache
@@ -45,6 +46,10 @@ class StepSettings(TableSettings):
     """The compensation's Lambda timeout: the step waits that long after an undo; 0 without a compensation."""
     step_verify: str
     """Dotted path of the function that lists what is left; empty for a step that erases nothing."""
+    step_preflight: str
+    """Dotted path of the function that checks the step's stores; empty for a step without one."""
+    patience: timedelta
+    """How long the step may postpone in all; 0: not at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,12 +90,30 @@ _READERS: Mapping[Any, tuple[Callable[[str], Any], str]] = {
     int: (int, "a whole number"),
     bool: (_truth, "true or false"),
     timedelta: (_seconds, "a number of seconds"),
+    timedelta | None: (_seconds, "a number of seconds"),
     StepKind: (StepKind, f"one of {', '.join(StepKind)}"),
     tuple[str, ...]: (_names, "a JSON list of strings"),
     Mapping[str, str]: (_mapping, "a JSON object of strings"),
     tuple[stores.RecordStore, ...]: (stores.record_stores, "a JSON list of record stores"),
     tuple[stores.FileStore, ...]: (stores.file_stores, "a JSON list of file stores"),
 }
+
+
+@contextmanager
+def acting_as(environment: Mapping[str, str]) -> Iterator[None]:
+    """For as long as the block takes, this process is told what a function with this environment is told.
+
+    For command lines that run a function's own code with the caller's rights; not for several threads.
+    """
+    before = dict(os.environ)
+    os.environ.update(environment)
+    load.cache_clear()
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+        load.cache_clear()
 
 
 @cache

@@ -8,12 +8,13 @@ import traceback
 from collections.abc import Mapping
 from functools import cache
 from pathlib import PurePath
+from threading import Lock
 
 from aws_lambda_powertools import Logger
-from aws_lambda_powertools.metrics import MetricUnit, single_metric
+from aws_lambda_powertools.metrics import EphemeralMetrics
 
-SECONDS = MetricUnit.Seconds
-NAMESPACE = "AccountDeletion"
+from handlers.core.metrics import Metric
+
 FIELDS = frozenset(
     {
         "aws_code",
@@ -39,6 +40,19 @@ class LogFieldError(ValueError):
         super().__init__(f"{', '.join(sorted(names))}: not a log field; log one of {', '.join(sorted(FIELDS))}")
 
 
+class MetricDimensionError(ValueError):
+    """A value was to be sent without a dimension of its metric, or with another one."""
+
+    def __init__(self, metric: Metric, given: frozenset[str]) -> None:
+        wanted, got = ", ".join(metric.dimensions) or "none", ", ".join(sorted(given)) or "none"
+        super().__init__(f"{metric.name}: its dimensions are {wanted}, not {got}; see handlers/core/metrics.py")
+
+
+_one_line = Lock()
+"""A metric is printed in two writes, the line and its end: whatever another thread writes in between, a metric or a
+line of the log, would share its line, and nobody could parse that."""
+
+
 @cache
 def _logger() -> Logger:
     return Logger(service="account-deletion")
@@ -53,14 +67,28 @@ def log(message: str, **values: object) -> None:
     refused = frozenset(values) - FIELDS
     if refused:
         raise LogFieldError(refused)
-    _logger().info(message, extra=dict(values))
+    with _one_line:
+        _logger().info(message, extra=dict(values))
 
 
-def count(metric: str, value: float = 1, *, unit: MetricUnit = MetricUnit.Count, **dimensions: str) -> None:
-    """One metric in embedded metric format; few dimensions, never an id (each combination is billed)."""
-    with single_metric(name=metric, unit=unit, value=value, namespace=NAMESPACE) as line:
-        for name, dimension in dimensions.items():
-            line.add_dimension(name=name, value=dimension)
+def count(metric: Metric, value: float = 1, **dimensions: str) -> None:
+    """One value of a metric, as one line in embedded metric format on standard output, which Lambda's log carries.
+
+    The namespace is in POWERTOOLS_METRICS_NAMESPACE
+    (https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html).
+
+    Raises:
+        MetricDimensionError: the dimensions are not those of the metric.
+    """
+    if dimensions.keys() != set(metric.dimensions):
+        raise MetricDimensionError(metric, frozenset(dimensions))
+    # An empty service: POWERTOOLS_SERVICE_NAME, set for the log, would become a dimension that no alarm looks at.
+    line = EphemeralMetrics(service="")
+    line.add_metric(name=metric.name, unit=metric.unit, value=value)
+    for name, of_dimension in dimensions.items():
+        line.add_dimension(name=name, value=of_dimension)
+    with _one_line:
+        line.flush_metrics()
 
 
 def place_of(error: BaseException) -> str:

@@ -22,6 +22,7 @@ PARAMETERS: Mapping[str, str] = {
     "due_at": "N",
     "due_before": "N",
     "error": "M",
+    "expires_at": "N",
     "failures": "N",
     "fence": "N",
     "fence_after": "N",
@@ -38,7 +39,8 @@ PARAMETERS: Mapping[str, str] = {
     "subject": "S",
     "undo_dead": "N",
 }
-"""Parameter -> DynamoDB type. Times are epoch seconds."""
+"""Parameter -> DynamoDB type. Times are epoch seconds. For `expires_at`, None is "for ever": it becomes a NULL, which
+TTL passes by (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/howitworks-ttl.html)."""
 
 _CONSTANTS: Mapping[str, Mapping[str, object]] = {
     "n0": {"N": "0"},
@@ -79,10 +81,12 @@ Condition = tuple[Clause | AnyOf, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """The second item of the transaction: the user's guard, which changes together with the request."""
+    """What is written to the user's guard: together with the request, or by itself where no request is concerned."""
 
     condition: Condition
+    """All of them must hold."""
     set: tuple[str, ...] = ()
+    """Neither this nor `remove`: the guard is only looked at, in the same transaction."""
     remove: tuple[str, ...] = ()
 
 
@@ -103,9 +107,9 @@ class Transition:
     each_condition: tuple[str, ...] = ()
     each_set: tuple[str, ...] = ()
     each_remove: tuple[str, ...] = ()
-    mine: Mapping[str, str] = field(default_factory=dict)
-    """Path in the record -> parameter (or :WORD) that it equals once this same write was applied. Empty: the condition
-    still holds after the write, so repeating it is harmless."""
+    mine: Mapping[str, str | None] = field(default_factory=dict)
+    """Path in the record -> parameter (or :WORD) that it equals once this same write was applied; None: it is absent
+    then. Empty: the condition still holds after the write, so repeating it is harmless."""
     guard: Guard | None = None
 
 

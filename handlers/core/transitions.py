@@ -21,21 +21,42 @@ SAME_ATTEMPT = Clause("#attempt = :attempt", "two starters that read the same at
 SAME_BASE = Clause("#attempt_base = :attempt_base", "a late copy must not spend the budget that a redrive renewed")
 NO_PIVOT = Clause("attribute_not_exists(#pivot_at)", "after the pivot there is no way back")
 GUARD_IS_OURS = Clause("#active_request = :id", "the guard belongs to the open request")
+NO_OPEN_REQUEST = Clause("attribute_not_exists(#active_request)", "one open request per user")
+PERSON_HELD = Clause("attribute_exists(#held_at)", "only a request of a held person begins as HELD")
+PERSON_FREE = Clause("attribute_not_exists(#held_at)", "nothing of a held person goes on before the person is released")
 
 _LEAVE = "#fence = #fence + :n1"
+_EXPIRES = "#expires_at = :expires_at"
 _PERSONAL = ("#user_id", "#identifiers", "#identity")
 
+_NEW = Clause("attribute_not_exists(#pk)", "a repeated request must not reset the one under way")
 ACCEPT = Transition(
     name="accept",
     moves=((None, Status.SCHEDULED),),
     runs_in=RunsIn.LAMBDA,
-    condition=(Clause("attribute_not_exists(#pk)", "a repeated request must not reset the one under way"),),
+    condition=(_NEW,),
     mine={"subject": "subject"},
-    guard=Guard(
-        condition=(Clause("attribute_not_exists(#active_request)", "one open request per user"),),
-        set=("#active_request = :id",),
-    ),
+    guard=Guard(condition=(NO_OPEN_REQUEST, PERSON_FREE), set=("#active_request = :id",)),
 )
+ACCEPT_HELD = Transition(
+    name="accept held",
+    moves=((None, Status.HELD),),
+    runs_in=RunsIn.LAMBDA,
+    condition=(_NEW,),
+    mine={"subject": "subject"},
+    guard=Guard(condition=(NO_OPEN_REQUEST, PERSON_HELD), set=("#active_request = :id",)),
+)
+
+_SAME_HOLDS = AnyOf(
+    (
+        (Clause("attribute_not_exists(#fence)", "nobody ever held or released this person"),),
+        (Clause("#fence = :fence", "a late copy must not undo a later hold or release"),),
+    )
+)
+GUARD_HOLD = Guard(condition=(_SAME_HOLDS, PERSON_FREE), set=("#held_at = :now", "#fence = :fence_after"))
+"""Hold a person: written to the guard alone, before any request exists."""
+GUARD_RELEASE = Guard(condition=(_SAME_HOLDS, PERSON_HELD), set=("#fence = :fence_after",), remove=("#held_at",))
+"""Release a person."""
 
 DISPATCH = Transition(
     name="dispatch",
@@ -204,6 +225,7 @@ COMPLETE = Transition(
         "#completed_at = :now",
         "#completed_by = :me",
         "#receipt = :receipt",
+        _EXPIRES,
         _LEAVE,
     ),
     remove=(*_PERSONAL, "#owner", "#due_at"),
@@ -245,7 +267,7 @@ MARK_CANCELLED = Transition(
         Clause("#cancel_requested = :yes", "nobody cancels what nobody asked to cancel"),
         NO_PIVOT,
     ),
-    set=("#status = :CANCELLED", "#cancelled_at = :now", "#cancelled_by = :me", _LEAVE),
+    set=("#status = :CANCELLED", "#cancelled_at = :now", "#cancelled_by = :me", _EXPIRES, _LEAVE),
     remove=(*_PERSONAL, "#owner", "#due_at"),
     mine={"cancelled_by": "me"},
     guard=Guard(condition=(GUARD_IS_OURS,), remove=("#active_request",)),
@@ -322,7 +344,7 @@ CANCEL = Transition(
         NO_PIVOT,
         Clause("attribute_not_exists(#touched_at)", "what a step touched must be undone first"),
     ),
-    set=("#status = :CANCELLED", "#cancelled_at = :now", _LEAVE),
+    set=("#status = :CANCELLED", "#cancelled_at = :now", _EXPIRES, _LEAVE),
     remove=(*_PERSONAL, "#due_at"),
     mine={"status": ":CANCELLED"},
     guard=Guard(condition=(GUARD_IS_OURS,), remove=("#active_request",)),
@@ -340,8 +362,11 @@ CANCEL_TOUCHED = Transition(
     ),
 )
 
-_HOLDABLE = Clause("#status IN (:SCHEDULED, :RETRYABLE, :PROCESSING)", "what has ended cannot be held")
-_HELD_FROM = tuple((before, Status.HELD) for before in (Status.SCHEDULED, Status.RETRYABLE, Status.PROCESSING))
+_HOLDABLE = Clause("#status IN (:SCHEDULED, :RETRYABLE, :PROCESSING, :HELD)", "what has ended cannot be held")
+# From HELD: the hold gets another end, or none.
+_HELD_FROM = tuple(
+    (before, Status.HELD) for before in (Status.SCHEDULED, Status.RETRYABLE, Status.PROCESSING, Status.HELD)
+)
 HOLD = Transition(
     name="hold",
     moves=_HELD_FROM,
@@ -349,7 +374,8 @@ HOLD = Transition(
     condition=(_HOLDABLE, FENCED),
     set=("#status = :HELD", "#fence = :fence_after"),
     remove=("#owner", "#due_at"),
-    mine={"fence": "fence_after", "status": ":HELD"},
+    # The end tells this hold from another one's of the same fence.
+    mine={"fence": "fence_after", "status": ":HELD", "due_at": None},
 )
 HOLD_UNTIL = Transition(
     name="hold until",
@@ -357,6 +383,26 @@ HOLD_UNTIL = Transition(
     runs_in=RunsIn.LAMBDA,
     condition=(_HOLDABLE, FENCED),
     set=("#status = :HELD", "#fence = :fence_after", "#due_at = :due_at"),
+    remove=("#owner",),
+    mine={"fence": "fence_after", "status": ":HELD", "due_at": "due_at"},
+)
+
+_LOCK_SET = ("#status = :HELD", "#fence = :fence_after", _ERROR)
+HOLD_LOCKED = Transition(
+    name="hold locked",
+    moves=((Status.PROCESSING, Status.HELD),),
+    runs_in=RunsIn.LAMBDA,
+    condition=(PROCESSING, FENCED),
+    set=_LOCK_SET,
+    remove=("#owner", "#due_at"),
+    mine={"fence": "fence_after", "status": ":HELD"},
+)
+HOLD_LOCKED_UNTIL = Transition(
+    name="hold locked until",
+    moves=((Status.PROCESSING, Status.HELD),),
+    runs_in=RunsIn.LAMBDA,
+    condition=(PROCESSING, FENCED),
+    set=(*_LOCK_SET, "#due_at = :due_at"),
     remove=("#owner",),
     mine={"fence": "fence_after", "status": ":HELD"},
 )
@@ -368,6 +414,7 @@ RELEASE = Transition(
     condition=(Clause("#status = :HELD", "only what is held is released"), FENCED),
     set=("#status = :status", "#due_at = :due_at"),
     mine={"fence": "fence", "status": "status"},
+    guard=Guard(condition=(PERSON_FREE,)),
 )
 
 REDRIVE = Transition(
@@ -375,8 +422,15 @@ REDRIVE = Transition(
     moves=((Status.FAILED, Status.RETRYABLE),),
     runs_in=RunsIn.LAMBDA,
     condition=(Clause("#status = :FAILED", "only what failed is redriven"), SAME_ATTEMPT),
-    set=("#status = :RETRYABLE", "#failures = :n0", "#attempt_base = :attempt", "#due_at = :now"),
+    set=(
+        "#status = :RETRYABLE",
+        "#failures = :n0",
+        "#attempt_base = :attempt",
+        "#due_at = :now",
+        "#redriven_at = :now",
+    ),
     mine={"status": ":RETRYABLE", "attempt": "attempt"},
+    guard=Guard(condition=(PERSON_FREE,)),
 )
 
 DEFER = Transition(
@@ -390,8 +444,9 @@ DEFER = Transition(
 )
 
 ALL: tuple[Transition, ...] = (
-    ACCEPT, DISPATCH, EXHAUST, CLAIM, BEGIN_COMPENSATABLE, BEGIN_FORWARD, BEGIN_ERASING, BEGIN_VERIFY, PROGRESS, FINISH,
-    REOPEN, COMPLETE, MARK_RETRYABLE, MARK_FAILED, MARK_HELD, MARK_CANCELLED, REQUEUE, POSTPONE, UNDO_BEGIN, UNDO_CALL,
-    UNDO_DONE, RECOVER, CANCEL, CANCEL_TOUCHED, HOLD, HOLD_UNTIL, RELEASE, REDRIVE, DEFER,
+    ACCEPT, ACCEPT_HELD, DISPATCH, EXHAUST, CLAIM, BEGIN_COMPENSATABLE, BEGIN_FORWARD, BEGIN_ERASING, BEGIN_VERIFY,
+    PROGRESS, FINISH, REOPEN, COMPLETE, MARK_RETRYABLE, MARK_FAILED, MARK_HELD, MARK_CANCELLED, REQUEUE, POSTPONE,
+    UNDO_BEGIN, UNDO_CALL, UNDO_DONE, RECOVER, CANCEL, CANCEL_TOUCHED, HOLD, HOLD_UNTIL, HOLD_LOCKED,
+    HOLD_LOCKED_UNTIL, RELEASE, REDRIVE, DEFER,
 )  # fmt: skip
 """All of them, in the order of a request's life."""

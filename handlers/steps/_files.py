@@ -1,24 +1,33 @@
-"""What is listed of one user's files in a bucket, and which of it makes the next batch.
+"""What is listed of one user's files in a bucket, and in which batches it goes.
 
 A batch is recorded by its bounds before it goes (handlers/steps/delete_files.py). So its bounds must tell later, from
 a fresh listing alone, which of its entries are still there: it holds all entries of whole keys, or, of one key that
-fills a page, all entries of one kind before the one that it names as the next.
+fills a batch, all entries of one kind before the one that it names as the next.
+
+The listing goes on behind a batch while the batch is being deleted. So the entry that the next page starts after must
+stay: the last key, which the next page may continue, is carried over to the next batch.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from itertools import chain
+from functools import partial
+from itertools import islice
 from typing import Any, Protocol
 from urllib.parse import unquote_plus
 
 from handlers.core import aws
+from handlers.steps._bucket import Bucket
 
 PAGE = 1000
 """Entries of one listing and of one DeleteObjects call at most (https://docs.aws.amazon.com/AmazonS3/latest/API/
 API_DeleteObjects.html)."""
+BATCH = 8 * PAGE
+"""Entries from which on a batch goes: one write of the record for so many, and the calls that they need side by
+side. Two batches are in memory at once, 5 MB together."""
 
 
 class Kind(StrEnum):
@@ -41,13 +50,21 @@ class Entry:
     """Epoch seconds."""
 
 
+Marker = Mapping[str, str]
+"""The part of a listing's request that says where its page starts; empty at the front."""
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One answer of a listing, in the listing's order within each kind."""
+    """One answer of a listing."""
 
-    entries: tuple[Entry, ...]
-    truncated: bool
-    """Whether another page follows."""
+    read: Callable[[], tuple[Entry, ...]] = field(repr=False)
+    """Its entries, in the listing's order within each kind. It costs CPU, so the next page may be fetched meanwhile."""
+    next: Marker | None
+    """Where the page after it starts; None: it is the last."""
+
+
+Fetch = Callable[[Marker], Page]
 
 
 class Place(Protocol):
@@ -58,11 +75,29 @@ class Place(Protocol):
         """Under which name its entries count."""
 
     @property
-    def bucket(self) -> str:
+    def bucket(self) -> Bucket:
         """Where to delete them."""
 
-    def pages(self) -> Iterator[Page]:
-        """List from the front; pages are asked for one by one."""
+    def page(self, after: Marker) -> Page:
+        """List one page."""
+
+
+def pages(fetch: Fetch) -> Iterator[Page]:
+    """All pages from the front, asked for one by one."""
+    after: Marker | None = {}
+    while after is not None:
+        page = fetch(after)
+        yield page
+        after = page.next
+
+
+def pages_ahead(fetch: Fetch, fetcher: Executor) -> Iterator[Page]:
+    """All pages from the front; the next one is being fetched while one is read."""
+    ahead: Future[Page] | None = fetcher.submit(fetch, {})
+    while ahead is not None:
+        page = ahead.result()
+        ahead = None if page.next is None else fetcher.submit(fetch, page.next)
+        yield page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,20 +124,21 @@ class Bounds:
         """For the record."""
         return asdict(self)
 
-    def survivors(self, pages: Iterable[Page]) -> tuple[Entry, ...]:
-        """Which of its entries a listing still shows."""
-        found = []
-        for entry in chain.from_iterable(page.entries for page in self._until_passed(pages)):
-            if self.kind and entry.key == self.last_key and entry.id == self.next_id:
-                break
-            if self._holds(entry):
-                found.append(entry)
-        return tuple(found)
+    def survivors(self, listed: Iterable[Page]) -> "Batch":
+        """Which of its entries a fresh listing from the front still shows, as a batch of their own."""
+        # Within one key, what follows belongs to the next batch, also where the entry that begins it is gone.
+        found = tuple(islice(self._survivors(listed), self.size if self.kind else None))
+        return Batch(replace(self, size=len(found)), found)
 
-    def _until_passed(self, pages: Iterable[Page]) -> Iterator[Page]:
-        for page in pages:
-            yield page
-            if any(entry.key > self.last_key for entry in page.entries):
+    def _survivors(self, listed: Iterable[Page]) -> Iterator[Entry]:
+        for page in listed:
+            entries = page.read()
+            for entry in entries:
+                if self.kind and entry.key == self.last_key and entry.id == self.next_id:
+                    return
+                if self._holds(entry):
+                    yield entry
+            if any(entry.key > self.last_key for entry in entries):
                 return
 
     def _holds(self, entry: Entry) -> bool:
@@ -121,50 +157,56 @@ class Batch:
     entries: tuple[Entry, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """What one listing says."""
-
-    survivors: int
-    """How many of the recorded batch are still there."""
-    batch: Batch | None
-    """What to delete next: the survivors, else a new batch from the front; None if nothing is there."""
-
-
-def list_batch(place: Place, recorded: Bounds | None) -> Listed:
-    """List the place once, for the recorded batch and the next one, so that nothing vanishes between them uncounted."""
-    pages = place.pages()
-    front = next((page for page in pages if page.entries), Page((), truncated=False))
-    left = recorded.survivors(chain((front,), pages)) if recorded else ()
-    if recorded and left:
-        return Listed(len(left), Batch(replace(recorded, size=len(left)), left))
-    return Listed(0, _cut(place.name, front) if front.entries else None)
+def batches(place: str, listed: Iterable[Page]) -> Iterator[Batch]:
+    """All that is listed, in the order in which it may go while the listing goes on."""
+    following, more = iter(listed), True
+    carried: tuple[Entry, ...] = ()
+    while more:
+        entries, more = _gather(carried, following)
+        gone, carried = _cut(place, entries, more=more)
+        if gone.entries:
+            yield gone
 
 
-def _cut(place: str, page: Page) -> Batch:
-    entries, kind, next_id = page.entries, "", ""
-    if page.truncated:
-        # The last key may go on on the next page.
+def _gather(carried: Sequence[Entry], listed: Iterator[Page]) -> tuple[Sequence[Entry], bool]:
+    """Entries for a batch, and whether more pages follow."""
+    # By identity: some servers list the last entry of a page on the next one too.
+    entries = {(entry.key, entry.id): entry for entry in carried}
+    for page in listed:
+        entries |= {(entry.key, entry.id): entry for entry in page.read()}
+        if page.next is None:
+            return tuple(entries.values()), False
+        if len(entries) >= BATCH:
+            return tuple(entries.values()), True
+    return tuple(entries.values()), False
+
+
+def _cut(place: str, entries: Sequence[Entry], *, more: bool) -> tuple[Batch, tuple[Entry, ...]]:
+    """A batch of what may go now, and what is carried over."""
+    now, kind, next_id = tuple(entries), "", ""
+    if more:
         last = max(entry.key for entry in entries)
-        whole = tuple(entry for entry in entries if entry.key != last)
-        entries, kind, next_id = (whole, "", "") if whole else _within_one_key(entries)
+        now = tuple(entry for entry in entries if entry.key != last)
+        if not now:
+            now, kind, next_id = _within_one_key(entries)
     bounds = Bounds(
         place=place,
-        size=len(entries),
-        first_key=min(entry.key for entry in entries),
-        last_key=max(entry.key for entry in entries),
-        newest=max(entry.modified for entry in entries),
+        size=len(now),
+        first_key=min((entry.key for entry in now), default=""),
+        last_key=max((entry.key for entry in now), default=""),
+        newest=max((entry.modified for entry in now), default=0),
         kind=kind,
         next_id=next_id,
     )
-    return Batch(bounds, entries)
+    going = {(entry.key, entry.id) for entry in now}
+    return Batch(bounds, now), tuple(entry for entry in entries if (entry.key, entry.id) not in going)
 
 
 def _within_one_key(entries: Sequence[Entry]) -> tuple[tuple[Entry, ...], str, str]:
     # Versions and markers of a key come in two lists whose common order the answer does not tell.
     kind = Counter(entry.kind for entry in entries).most_common(1)[0][0]
-    same = tuple(entry for entry in entries if entry.kind is kind)
-    return (same[:-1], kind, same[-1].id) if len(same) > 1 else (same, kind, "")
+    *same, left = (entry for entry in entries if entry.kind is kind)
+    return tuple(same), kind, left.id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,24 +214,14 @@ class Versions:
     """All versions and delete markers under a prefix."""
 
     name: str
-    bucket: str
+    bucket: Bucket
     prefix: str = field(repr=False)
 
-    def pages(self) -> Iterator[Page]:
-        """List from the front."""
+    def page(self, after: Marker) -> Page:
+        """List one page."""
         # Never EncodingType: botocore sets it and decodes the keys, unless the caller set it.
-        request: dict[str, Any] = {"Bucket": self.bucket, "Prefix": self.prefix, "MaxKeys": PAGE}
-        while True:
-            with aws.our_errors("ListObjectVersions"):
-                answer = aws.client("s3").list_object_versions(**request)
-            truncated = bool(answer.get("IsTruncated"))
-            versions = [_version(Kind.VERSION, fields) for fields in answer.get("Versions", ())]
-            markers = [_version(Kind.MARKER, fields) for fields in answer.get("DeleteMarkers", ())]
-            yield Page((*versions, *markers), truncated)
-            if not truncated:
-                return
-            request["KeyMarker"] = answer["NextKeyMarker"]
-            request["VersionIdMarker"] = answer["NextVersionIdMarker"]
+        answer = self.bucket.call("list_object_versions", Prefix=self.prefix, MaxKeys=PAGE, **after)
+        return Page(partial(_versions, answer), _next(answer, answer.get("NextKeyMarker", ""), "VersionIdMarker"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,43 +229,45 @@ class Uploads:
     """All unfinished multipart uploads under a prefix."""
 
     name: str
-    bucket: str
+    bucket: Bucket
     prefix: str = field(repr=False)
 
-    def pages(self) -> Iterator[Page]:
-        """List from the front."""
+    def page(self, after: Marker) -> Page:
+        """List one page."""
         # botocore neither sets EncodingType here nor decodes the keys.
-        request: dict[str, Any] = {
-            "Bucket": self.bucket,
-            "Prefix": self.prefix,
-            "MaxUploads": PAGE,
-            "EncodingType": "url",
-        }
-        while True:
-            with aws.our_errors("ListMultipartUploads"):
-                answer = aws.client("s3").list_multipart_uploads(**request)
-            decode = unquote_plus if answer.get("EncodingType") == "url" else str
-            truncated = bool(answer.get("IsTruncated"))
-            yield Page(
-                tuple(
-                    Entry(
-                        key=decode(fields["Key"]),
-                        id=fields["UploadId"],
-                        kind=Kind.UPLOAD,
-                        modified=_epoch(fields["Initiated"]),
-                    )
-                    for fields in answer.get("Uploads", ())
-                ),
-                truncated,
-            )
-            if not truncated:
-                return
-            request["KeyMarker"] = decode(answer["NextKeyMarker"])
-            request["UploadIdMarker"] = answer["NextUploadIdMarker"]
+        answer = self.bucket.call(
+            "list_multipart_uploads", Prefix=self.prefix, MaxUploads=PAGE, EncodingType="url", **after
+        )
+        decode = unquote_plus if answer.get("EncodingType") == "url" else str
+        return Page(
+            partial(_uploads, answer, decode), _next(answer, decode(answer.get("NextKeyMarker", "")), "UploadIdMarker")
+        )
 
 
-def _version(kind: Kind, fields: Mapping[str, Any]) -> Entry:
-    return Entry(key=fields["Key"], id=fields["VersionId"], kind=kind, modified=_epoch(fields["LastModified"]))
+def _next(answer: Mapping[str, Any], key: str, id_marker: str) -> Marker | None:
+    if not answer.get("IsTruncated"):
+        return None
+    # S3 refuses an empty id marker.
+    marker = {"KeyMarker": key, id_marker: answer.get(f"Next{id_marker}")}
+    return {name: value for name, value in marker.items() if value}
+
+
+def _versions(answer: Mapping[str, Any]) -> tuple[Entry, ...]:
+    kinds = {Kind.VERSION: answer.get("Versions", ()), Kind.MARKER: answer.get("DeleteMarkers", ())}
+    # The answer is read here (handlers/core/s3_listing.py).
+    with aws.our_errors("ListObjectVersions"):
+        return tuple(
+            Entry(key=fields["Key"], id=fields["VersionId"], kind=kind, modified=_epoch(fields["LastModified"]))
+            for kind, entries in kinds.items()
+            for fields in entries
+        )
+
+
+def _uploads(answer: Mapping[str, Any], decode: Callable[[str], str]) -> tuple[Entry, ...]:
+    return tuple(
+        Entry(key=decode(fields["Key"]), id=fields["UploadId"], kind=Kind.UPLOAD, modified=_epoch(fields["Initiated"]))
+        for fields in answer.get("Uploads", ())
+    )
 
 
 def _epoch(time: datetime) -> int:

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from handlers.core import clock, settings, telemetry
+from handlers.core import clock, metrics, settings, telemetry
 from handlers.core.checkpoint import LambdaContext
 from handlers.core.errors import OwnershipLost, RequestUnknown, StoreUnavailable
 from handlers.core.events import TaskInput
 from handlers.core.frame import AWS_ERRORS, lambda_handler
+from handlers.core.keeping import KeepSettings
 from handlers.core.record import Record
 from handlers.core.request_table import ConditionFailed, RequestTable
 from handlers.core.states import Status
@@ -48,12 +49,17 @@ def handler(event: Any, _context: LambdaContext) -> Mapping[str, object]:
         if not _is_cancellable(record):
             telemetry.log("not cancellable", deletion_request_id=task.deletion_request_id)
             return {"done": False}
-        values = {"me": task.owner, "now": clock.now(), "id": task.deletion_request_id}
+        values = {
+            "me": task.owner,
+            "now": clock.now(),
+            "id": task.deletion_request_id,
+            "expires_at": settings.load(KeepSettings).expires_at(),
+        }
         try:
             table.update_with_guard(MARK_CANCELLED, task.deletion_request_id, record.subject, values)
         except ConditionFailed:
             continue
-        telemetry.count("Cancelled")
+        telemetry.count(metrics.CANCELLED)
         telemetry.log("cancelled", deletion_request_id=task.deletion_request_id, attempt=record.attempt)
         return {"done": True}
     raise StoreUnavailable("TransactWriteItems", "ConditionalCheckFailed")

@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from handlers.core import clock, settings, telemetry
+from handlers.core import clock, metrics, settings, telemetry
 from handlers.core.checkpoint import LambdaContext
 from handlers.core.errors import OwnershipLost, RequestUnknown, StoreUnavailable
 from handlers.core.events import TaskInput
 from handlers.core.frame import AWS_ERRORS, lambda_handler
+from handlers.core.keeping import KeepSettings
 from handlers.core.record import Record
 from handlers.core.request_table import ConditionFailed, RequestTable
 from handlers.core.states import VERIFY_STEP, Status, StepStatus
@@ -52,10 +53,11 @@ def handler(event: Any, _context: LambdaContext) -> Mapping[str, object]:
             telemetry.log("steps missing", deletion_request_id=task.deletion_request_id, remaining=missing)
             return {"done": False, "missing": missing}
         try:
-            _complete(table, record, task, steps)
+            _complete(table, record, task, steps, settings.load(KeepSettings).expires_at())
         except ConditionFailed:
             continue
-        telemetry.count("Completed")
+        telemetry.count(metrics.COMPLETED)
+        telemetry.count(metrics.COMPLETED_AFTER, clock.now() - record.attributes["grace_ends_at"])
         telemetry.log("completed", deletion_request_id=task.deletion_request_id, attempt=record.attempt)
         return {"done": True, "missing": []}
     raise StoreUnavailable("TransactWriteItems", "ConditionalCheckFailed")
@@ -73,9 +75,17 @@ def _read(table: RequestTable, task: TaskInput) -> Record | None:
     return record
 
 
-def _complete(table: RequestTable, record: Record, task: TaskInput, steps: tuple[str, ...]) -> None:
+def _complete(
+    table: RequestTable, record: Record, task: TaskInput, steps: tuple[str, ...], expires_at: int | None
+) -> None:
     now = clock.now()
-    values = {"me": task.owner, "now": now, "id": task.deletion_request_id, "receipt": receipt(record, now)}
+    values = {
+        "me": task.owner,
+        "now": now,
+        "id": task.deletion_request_id,
+        "receipt": receipt(record, now),
+        "expires_at": expires_at,
+    }
     table.update_with_guard(COMPLETE, task.deletion_request_id, record.subject, values, each=steps, known=record.steps)
 
 

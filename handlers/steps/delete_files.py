@@ -2,42 +2,34 @@
 
 Done when: a fresh listing of every store shows no version, no delete marker and no upload.
 Safe to repeat because: only listed versions are deleted, by their version ids, after the fence was proved; a version
-written later has another id. The batch's bounds are recorded before it goes, and the next listing tells what of it
-went, so counts are exact over a crash (unless something was written to the same keys within the same second, or an
-upload that had begun earlier was completed there).
+written later has another id. A batch's bounds are recorded before it goes. An invocation that sees its end counts what
+S3 confirmed; after a crash a fresh listing tells what of the batch went. So counts are exact (unless something was
+written to the same keys within the same second, an upload that had begun earlier was completed there, or some of the
+versions of one key that fills several batches are locked).
 Leaves open: in a bucket without versioning, or with suspended versioning, the id is `null`: a file written between
-listing and delete goes too. Objects under retention wait as HELD, and so does what is listed after them. Replicas keep
-what is deleted by version id (https://docs.aws.amazon.com/AmazonS3/latest/userguide/replication-what-is-isnot-
-replicated.html): each destination needs to be a store of its own.
+listing and delete goes too. Versions under retention or a legal hold stay until these end: the request is HELD once
+everything else is gone. Replicas keep what is deleted by version id (https://docs.aws.amazon.com/AmazonS3/latest/
+userguide/replication-what-is-isnot-replicated.html): each destination needs to be a store of its own, or is named in
+the store's `replicas` with a reason.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Event
 
-from handlers.core import aws, settings
+from handlers.core import clock, settings
 from handlers.core.checkpoint import Again, Checkpoint, Done
-from handlers.core.errors import (
-    AccessDenied,
-    AwsFailure,
-    DeletionError,
-    EffectPending,
-    RetentionLocked,
-    Retryable,
-    StoreMissing,
-    Throttled,
-)
+from handlers.core.errors import RetentionLocked
 from handlers.core.frame import step_handler
 from handlers.core.person import Person
 from handlers.core.stores import FileStore
-from handlers.steps._files import PAGE, Batch, Bounds, Entry, Kind, Place, Uploads, Versions, list_batch
-
-TRIES = 6
-"""Calls in a row for entries that a call refused for the moment."""
-
-_GONE = frozenset({"NoSuchKey", "NoSuchVersion"})
-_NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML 1.0 cannot express, so DeleteObjects cannot carry it (https://www.w3.org/TR/xml/#charsets)."""
+from handlers.steps._bucket import Bucket
+from handlers.steps._bucket_fitness import problems
+from handlers.steps._deleting import CALLS, Deleting, OutOfTime, patiently
+from handlers.steps._files import Batch, Bounds, Entry, Fetch, Place, Uploads, Versions, batches, pages, pages_ahead
+from handlers.steps._locks import Locks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,139 +40,160 @@ class FileSettings:
     """The buckets that hold the user's files."""
 
 
-@step_handler(RetentionLocked, EffectPending)
+@step_handler(RetentionLocked)
 def handler(checkpoint: Checkpoint) -> Done | Again:
     """Empty one place after the other; the one with the recorded batch first."""
     recorded = checkpoint.batch.get("place")
-    for place in sorted(_places(checkpoint.person), key=lambda place: place.name != recorded):
-        while True:
-            if not checkpoint.has_time():
-                return Again()
-            batch = _take(place, checkpoint)
-            if batch is None:
-                break
-            _delete(place, batch.entries, checkpoint)
+    places = sorted(_places(checkpoint.person), key=lambda place: place.name != recorded)
+    try:
+        with _workers() as workers:
+            locks = [_Emptying.of(place, checkpoint, workers).run() for place in places]
+    except OutOfTime:
+        return Again()
+    locked = [lock for lock in locks if lock.number]
+    if locked:
+        # No batch is under way while the request waits, for months perhaps.
+        checkpoint.progress()
+        raise _held(checkpoint, locked)
     return Done()
 
 
 def remaining(person: Person) -> Mapping[str, int]:
     """How many versions and markers (under the store's name) and uploads (``<name>.uploads``) are left."""
-    return {place.name: sum(len(page.entries) for page in place.pages()) for place in _places(person)}
+    return {place.name: sum(len(page.read()) for page in pages(place.page)) for place in _places(person)}
+
+
+def preflight(person: Person) -> Sequence[str]:
+    """What of each store's bucket would make the deletion incomplete, with the mend.
+
+    Raises:
+        Retryable: S3 does not answer for the moment.
+    """
+    stores = settings.load(FileSettings).file_stores
+    places = {(store.bucket, person.fill(store.prefix)) for store in stores}
+    return [
+        f"store {store.name}: {problem}"
+        for store in stores
+        for problem in problems(store, person.fill(store.prefix), places)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Workers:
+    """The threads of one invocation: none of them outlives it."""
+
+    fetcher: Executor
+    """One thread: fetches the next page while one is read."""
+    lister: Executor
+    """One thread: makes the next batch while one is being deleted."""
+    deleters: Executor
+    """CALLS threads."""
+    stopping: Event
+    """Set when the invocation ends, whatever the reason."""
+
+
+@contextmanager
+def _workers() -> Iterator[_Workers]:
+    # The lister waits for the fetcher, so it ends first.
+    with ThreadPoolExecutor(1) as fetcher, ThreadPoolExecutor(1) as lister, ThreadPoolExecutor(CALLS) as deleters:
+        workers = _Workers(fetcher, lister, deleters, Event())
+        try:
+            yield workers
+        finally:
+            workers.stopping.set()
+
+
+@dataclass(slots=True)
+class _Emptying:
+    """One place on its way to be empty."""
+
+    place: Place
+    checkpoint: Checkpoint
+    workers: _Workers
+    deleting: Deleting
+    fetch: Fetch
+    since: int
+
+    @classmethod
+    def of(cls, place: Place, checkpoint: Checkpoint, workers: _Workers) -> "_Emptying":
+        def goes_on() -> bool:
+            return not workers.stopping.is_set() and checkpoint.has_time()
+
+        return cls(
+            place=place,
+            checkpoint=checkpoint,
+            workers=workers,
+            deleting=Deleting(place.bucket, workers.deleters, checkpoint.has_time),
+            fetch=patiently(place.page, goes_on),
+            since=clock.now(),
+        )
+
+    def run(self) -> Locks:
+        """Pass after pass from the front, until one finds nothing but what is locked."""
+        self._settle()
+        while True:
+            listed, locks = self._pass()
+            if listed == locks.number:
+                return locks
+
+    def _settle(self) -> None:
+        """Count what is gone of the batch that the last invocation recorded, and delete the rest of it."""
+        recorded = Bounds.of(self.checkpoint.batch, self.place)
+        if recorded is None:
+            return
+        self._require_time()
+        left = recorded.survivors(pages(self.fetch))
+        if left.entries:
+            # An earlier worker's calls may still land: its bounds stay until those of the rest are recorded.
+            self._require_time()
+        self.checkpoint.add(self.place.name, max(0, recorded.size - left.bounds.size))
+        self.checkpoint.forget_batch()
+        if left.entries:
+            self._record(left)
+            self._delete(left)
+
+    def _pass(self) -> tuple[int, Locks]:
+        """Everything from the front to the end; how many entries were listed, and which of them are locked."""
+        self._require_time()
+        locks, listed = Locks(bucket=self.place.bucket, since=self.since), 0
+        todo = batches(self.place.name, pages_ahead(self.fetch, self.workers.fetcher))
+        ahead = self.workers.lister.submit(next, todo, None)
+        while batch := ahead.result():
+            self._record(batch)
+            ahead = self.workers.lister.submit(next, todo, None)
+            listed += batch.bounds.size
+            locks.add(self._delete(batch))
+        locks.ask()
+        return listed, locks
+
+    def _record(self, batch: Batch) -> None:
+        """Prove the fence; what is counted so far is durable from here on."""
+        self._require_time()
+        self.checkpoint.progress(batch.bounds.recorded())
+
+    def _delete(self, batch: Batch) -> Sequence[Entry]:
+        """Delete and count a batch; what S3 denied."""
+        denied = self.deleting.delete(batch.entries)
+        self.checkpoint.add(self.place.name, batch.bounds.size - len(denied))
+        self.checkpoint.forget_batch()
+        return denied
+
+    def _require_time(self) -> None:
+        if not self.checkpoint.has_time():
+            raise OutOfTime
 
 
 def _places(person: Person) -> Iterator[Place]:
     for store in settings.load(FileSettings).file_stores:
-        prefix = person.fill(store.prefix)
+        bucket, prefix = Bucket.of(store), person.fill(store.prefix)
         # Uploads first: none may turn into a version behind our back.
-        yield Uploads(name=f"{store.name}.uploads", bucket=store.bucket, prefix=prefix)
-        yield Versions(name=store.name, bucket=store.bucket, prefix=prefix)
+        yield Uploads(name=f"{store.name}.uploads", bucket=bucket, prefix=prefix)
+        yield Versions(name=store.name, bucket=bucket, prefix=prefix)
 
 
-def _take(place: Place, checkpoint: Checkpoint) -> Batch | None:
-    """List, count what is gone of the recorded batch, and record the next one: the fence is proved before it goes."""
-    recorded = Bounds.of(checkpoint.batch, place)
-    listed = list_batch(place, recorded)
-    if recorded is not None:
-        checkpoint.add(place.name, max(0, recorded.size - listed.survivors))
-    if listed.batch is not None:
-        checkpoint.progress(listed.batch.bounds.recorded())
-    elif recorded is not None:
-        checkpoint.forget_batch()
-    return listed.batch
-
-
-def _delete(place: Place, entries: Sequence[Entry], checkpoint: Checkpoint) -> None:
-    """Delete by identity, as far as time goes. Nothing is counted here: the next listing tells what went."""
-    versions = [entry for entry in entries if entry.kind is not Kind.UPLOAD]
-    together = [entry for entry in versions if not _NOT_IN_XML.search(entry.key)]
-    _delete_together(place, together, checkpoint)
-    for entry in versions:
-        if _NOT_IN_XML.search(entry.key) and checkpoint.has_time():
-            _delete_one(place, entry, checkpoint)
-    for entry in entries:
-        if entry.kind is Kind.UPLOAD and checkpoint.has_time():
-            _abort(place, entry, checkpoint)
-
-
-def _delete_together(place: Place, entries: Sequence[Entry], checkpoint: Checkpoint) -> None:
-    waiting, size, refusals = list(entries), PAGE, 0
-    while waiting and checkpoint.has_time():
-        chunk = waiting[:size]
-        refused = _delete_objects(place, chunk, checkpoint)
-        again = [entry for entry in chunk if (entry.key, entry.id) in refused]
-        waiting = again + waiting[size:]
-        if again:
-            # Each key counts toward the prefix's request rate, so fewer go at once after a refusal.
-            refusals, size = refusals + 1, max(1, len(chunk) // 2)
-            if refusals == TRIES:
-                raise aws.failure("DeleteObjects", next(iter(refused.values())))
-            aws.back_off(refusals)
-        else:
-            refusals = 0
-
-
-def _delete_objects(place: Place, entries: Sequence[Entry], checkpoint: Checkpoint) -> Mapping[tuple[str, str], str]:
-    """One call; the code of each (key, version id) that it refused for the moment."""
-    objects = [{"Key": entry.key, "VersionId": entry.id} for entry in entries]
-    try:
-        with aws.our_errors("DeleteObjects"):
-            answer = aws.client("s3").delete_objects(Bucket=place.bucket, Delete={"Objects": objects, "Quiet": True})
-    except Throttled as throttled:
-        return {(entry.key, entry.id): throttled.code for entry in entries}
-    # The answer is 200 whatever became of each key.
-    errors = [error for error in answer.get("Errors", ()) if error.get("Code") not in _GONE]
-    codes = [str(error.get("Code")) for error in errors]
-    if "AccessDenied" in codes:
-        raise _denied(place, checkpoint, "DeleteObjects", codes.count("AccessDenied"))
-    for code in codes:
-        failure = aws.failure("DeleteObjects", code)
-        if not isinstance(failure, Retryable):
-            raise failure
-    return {(str(error.get("Key")), str(error.get("VersionId"))): str(error.get("Code")) for error in errors}
-
-
-def _delete_one(place: Place, entry: Entry, checkpoint: Checkpoint) -> None:
-    try:
-        with aws.our_errors("DeleteObject"):
-            aws.client("s3").delete_object(Bucket=place.bucket, Key=entry.key, VersionId=entry.id)
-    except AccessDenied:
-        raise _denied(place, checkpoint, "DeleteObject", 1) from None
-    except StoreMissing as missing:
-        if missing.code not in _GONE:
-            raise
-
-
-def _denied(place: Place, checkpoint: Checkpoint, operation: str, number: int) -> DeletionError:
-    """Why deletes were denied: S3 gives one code for a retention lock and for a missing permission."""
-    try:
-        with aws.our_errors("GetObjectLockConfiguration"):
-            answer = aws.client("s3").get_object_lock_configuration(Bucket=place.bucket)
-    except AwsFailure:
-        return AccessDenied(operation, "AccessDenied")
-    if answer.get("ObjectLockConfiguration", {}).get("ObjectLockEnabled") != "Enabled":
-        return AccessDenied(operation, "AccessDenied")
-    return RetentionLocked(checkpoint.task.deletion_request_id, checkpoint.task.step, number)
-
-
-def _abort(place: Place, upload: Entry, checkpoint: Checkpoint) -> None:
-    """Abort until no part is listed: parts that were in flight may outlive the first abort."""
-    for attempt in range(1, TRIES + 1):
-        if not _upload_exists("abort_multipart_upload", place, upload):
-            return
-        if not _upload_exists("list_parts", place, upload):
-            return
-        aws.back_off(attempt)
-    raise EffectPending(checkpoint.task.deletion_request_id, checkpoint.task.step, "AbortMultipartUpload")
-
-
-def _upload_exists(operation: str, place: Place, upload: Entry) -> bool:
-    """Call an operation on an upload; False if the upload is not there."""
-    name = "".join(word.capitalize() for word in operation.split("_"))
-    try:
-        with aws.our_errors(name):
-            getattr(aws.client("s3"), operation)(Bucket=place.bucket, Key=upload.key, UploadId=upload.id)
-    except StoreMissing as missing:
-        if missing.code != "NoSuchUpload":
-            raise
-        return False
-    return True
+def _held(checkpoint: Checkpoint, locks: Sequence[Locks]) -> RetentionLocked:
+    ends = [lock.until for lock in locks]
+    until = None if None in ends else max(end for end in ends if end is not None)
+    return RetentionLocked(
+        checkpoint.task.deletion_request_id, checkpoint.task.step, sum(lock.number for lock in locks), until
+    )

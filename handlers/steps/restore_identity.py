@@ -1,7 +1,7 @@
 """Enables the user's sign-in again: the compensation of suspend_identity.
 
-Done when: the user can sign in again, if that was so when the request was accepted.
-Safe to repeat because: only the user with the recorded sub is enabled, and enabling twice changes nothing.
+Done when: each recorded profile can sign in again, if that was so when the request was accepted.
+Safe to repeat because: only profiles with a recorded sub are enabled, and enabling twice changes nothing.
 Leaves open: sessions that the suspension ended stay ended; the user signs in again
 (https://docs.aws.amazon.com/cognito-user-identity-pools/latest/APIReference/API_AdminEnableUser.html).
 """
@@ -14,11 +14,11 @@ from handlers.steps._identity import PoolSettings, call, find
 
 @compensation()
 def handler(person: Person) -> None:
-    """Enable the user with the recorded sub, unless sign-in was disabled before the request."""
-    identity = person.identity
-    if identity is None or not identity.enabled:
+    """Enable the recorded profiles, except those whose sign-in was disabled before the request."""
+    if person.identity is None:
         return
     pool = settings.load(PoolSettings).user_pool_id
-    user = find(pool, identity)
-    if user is not None:
-        call("admin_enable_user", pool, user.address)
+    for profile in person.identity.profiles():
+        user = find(pool, profile) if profile.enabled else None
+        if user is not None and user.address is not None:
+            call("admin_enable_user", pool, user.address)

@@ -1,7 +1,8 @@
 """Disables the user's sign-in and signs the user out everywhere, then waits until issued tokens have expired.
 
-Done when: the user is disabled and the settle time has passed since the sign-out; nothing is deleted.
-Safe to repeat because: only the user with the recorded sub is disabled, and disabling twice changes nothing.
+Done when: each recorded profile that can be reached is disabled, and the settle time has passed since the sign-out;
+nothing is deleted. A profile that is linked to another signs in as that one, so it needs no call of its own.
+Safe to repeat because: only profiles with a recorded sub are disabled, and disabling twice changes nothing.
 Leaves open: access and ID tokens stay valid until they expire, up to 24 hours, and the settle time is an hour at most
 (https://docs.aws.amazon.com/cognito-user-identity-pools/latest/APIReference/API_AdminUserGlobalSignOut.html).
 """
@@ -13,6 +14,7 @@ from datetime import timedelta
 from handlers.core import clock, settings
 from handlers.core.checkpoint import Again, Checkpoint, Done
 from handlers.core.frame import step_handler
+from handlers.core.person import Identity
 from handlers.steps._identity import PoolSettings, call, find
 
 
@@ -26,20 +28,26 @@ class SuspendSettings(PoolSettings):
 
 @step_handler()
 def handler(checkpoint: Checkpoint) -> Done | Again:
-    """Suspend the user with the recorded sub, and settle."""
+    """Suspend the recorded profiles, and settle."""
     own = settings.load(SuspendSettings)
-    identity = checkpoint.person.identity
-    user = find(own.user_pool_id, identity) if identity is not None else None
-    if user is None:
+    users = _reachable(own.user_pool_id, checkpoint.person.identity)
+    if not users:
         return Done()
     signed_out_at = checkpoint.batch.get("signed_out_at")
     # A compensation may have enabled the user since the sign-out that an earlier attempt recorded.
-    if signed_out_at is None or user.enabled:
+    if signed_out_at is None or any(is_enabled for _, is_enabled in users):
         checkpoint.progress()
-        call("admin_disable_user", own.user_pool_id, user.address)
-        call("admin_user_global_sign_out", own.user_pool_id, user.address)
+        for address, _ in users:
+            call("admin_disable_user", own.user_pool_id, address)
+            call("admin_user_global_sign_out", own.user_pool_id, address)
         signed_out_at = clock.now()
         if own.settle:
             checkpoint.progress({"signed_out_at": signed_out_at}, pause=own.settle)
     left = math.ceil(signed_out_at + own.settle.total_seconds() - clock.now())
     return Again(wait=timedelta(seconds=left)) if left > 0 else Done()
+
+
+def _reachable(pool: str, identity: Identity | None) -> list[tuple[str, bool]]:
+    """Address of each recorded profile that calls reach, and whether it is enabled."""
+    found = [find(pool, profile) for profile in (identity.profiles() if identity else ())]
+    return [(user.address, user.enabled) for user in found if user is not None and user.address is not None]

@@ -38,7 +38,8 @@ def _metric_query(query: Json) -> Json:
     if "Metric" not in fields:
         return fields
     metric = shape("metricQueries.metric", fields["Metric"], **_METRIC_RENAMED)
-    fields["Metric"] = {
+    del fields["Metric"]
+    fields["MetricStat"] = {
         "Metric": {
             **{name: metric[name] for name in ("Namespace", "MetricName") if name in metric},
             "Dimensions": _dimensions(metric.get("Dimensions")),
@@ -145,7 +146,7 @@ METRIC_ALARM = ResourceType(
         "okActions": "stored and described; an alarm never goes back to OK",
         "treatMissingData": "stored and described; only published data counts",
         "datapointsToAlarm": "stored and described; one point over the threshold is an alarm",
-        "metricQueries": "stored and described; metric math is not evaluated",
+        "metricQueries": "accepted and forgotten; metric math is not evaluated",
         "thresholdMetricId": "stored and described; metric math is not evaluated",
         "evaluateLowSampleCountPercentiles": "stored and described",
     },

@@ -32,6 +32,8 @@ RAILS: dict[str, Any] = {
     "tags": {"team": "accounts"},
     "kms_key_arn": KEY,
     "log_retention": timedelta(days=30),
+    "page_topics": ("arn:aws:sns:eu-west-1:123456789012:pages",),
+    "ticket_topics": ("arn:aws:sns:eu-west-1:123456789012:tickets",),
     "network": Network(subnet_ids=("subnet-1", "subnet-2"), security_group_ids=("sg-1",)),
 }
 

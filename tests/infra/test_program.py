@@ -48,7 +48,9 @@ def test_environment_file_deploys(environment: str) -> None:
     assert {one.protect for one in world.of("Table")} == {environment != "dev"}
     assert world.warnings == ()
     assert set(world.exports) == {
+        "dashboard_name",
         "dead_letter_queue_urls",
+        "function_arns",
         "request_function_arn",
         "request_table_name",
         "schedule_group_name",
@@ -64,9 +66,9 @@ def test_wrong_configuration_is_refused_before_anything_is_made() -> None:
     assert refusal(program, config=config) == (
         "the settings cannot be deployed:\n"
         "  - grace: no such setting; there are platform, realm, identifiers, record_stores, file_stores, user_pool_id, "
-        "grace_default, grace_minimum, grace_maximum, erase_within, settle, protect_data\n"
+        "grace_default, grace_minimum, grace_maximum, erase_within, settle, keep_requests, protect_data\n"
         "  - platform.prefix: no such setting; there are name_prefix, permissions_boundary, role_path, tags, "
-        "kms_key_arn, log_retention, network\n"
+        "kms_key_arn, log_retention, network, page_topics, ticket_topics\n"
         "  - platform.name_prefix is missing",
         (),
     )

@@ -39,7 +39,8 @@ class Registered:
     @property
     def physical_name(self) -> str:
         """The explicit name on AWS; empty for what has none (a policy of a queue, an invoke config)."""
-        return str(self.inputs.get("name") or self.inputs.get("layerName") or "")
+        names = (self.inputs.get(key) for key in ("name", "layerName", "dashboardName"))
+        return str(next((name for name in names if name), ""))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("handlers.core", "handlers.steps", "handlers", "statemachine", "infra", "local", "bench", "tests")
+PACKAGES = (
+    *("handlers.core", "handlers.steps", "handlers", "statemachine", "infra", "local", "ops", "examples"),
+    *("bench", "tests"),
+)
 MAY_IMPORT = {
     "handlers.core": set(),
     "handlers.steps": {"handlers.core"},
@@ -17,6 +20,8 @@ MAY_IMPORT = {
     "statemachine": {"handlers", "handlers.core", "handlers.steps"},
     "infra": {"statemachine", "handlers.core"},
     "local": {"infra", "statemachine", "handlers", "handlers.core", "handlers.steps"},
+    "examples": {"statemachine", "handlers.core", "handlers.steps"},
+    "ops": {"statemachine", "handlers", "handlers.core"},
 }
 PULUMI = {"infra", "local"}
 

@@ -213,7 +213,7 @@ def test_a_request_that_always_fails_is_failed_after_its_failures_and_the_user_r
 def test_a_step_without_permission_is_failed_with_its_name_never_completed(world: World, machine: Machine) -> None:
     world.sign_up()
     request = machine.dispatched()
-    world.wire.before("Query", refused("AccessDeniedException"))
+    world.wire.before("TransactWriteItems", refused("AccessDeniedException"))
     execution = machine.execute(request)
     record = world.record(request)
     assert execution.error == "AccessDenied"
@@ -327,10 +327,10 @@ def test_a_step_that_erases_takes_the_verification_back(world: World, machine: M
 def test_a_step_is_called_again_until_it_is_done(world: World, machine: Machine) -> None:
     world.sign_up()
     request = machine.dispatched()
-    machine.context.looks = 2
+    machine.context.looks = 5
 
     def refill(call: Call, number: int) -> None:
-        machine.context.looks = 2
+        machine.context.looks = 5
 
     execution = machine.execute(request, before=refill)
     assert execution.states.count("DeleteFiles") > 1

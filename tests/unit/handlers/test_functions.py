@@ -19,6 +19,7 @@ from tests.world import FILE_STORES, RECORD_STORES
 SPECS = function_specs(deletion.workflow(identity=True))
 BY_HANDLER = {spec.handler: spec for spec in SPECS}
 VALUES = {
+    "checked_functions": "{}",
     "erasing_functions": "{}",
     "identifiers": "[]",
     "record_stores": to_json(RECORD_STORES),
@@ -26,12 +27,17 @@ VALUES = {
 }
 
 
+def modules_of(name: str) -> set[str]:
+    """The module and every other one of the handlers whose functions it calls by name, and so on."""
+    called = {value.__module__ for value in vars(import_module(name)).values() if inspect.isfunction(value)}
+    others = {one for one in called - {name} if one.startswith("handlers.") and not one.startswith("handlers.core")}
+    return {name}.union(*(modules_of(other) for other in others))
+
+
 def settings_of(spec: FunctionSpec) -> Iterator[type[Any]]:
     """Every settings class that the function's invocation loads, also that of a handler whose work it calls."""
-    module = import_module(spec.handler.rpartition(".")[0])
-    called = {value.__module__ for value in vars(module).values() if inspect.isfunction(value)}
-    others = sorted(name for name in called if name.startswith("handlers.") and not name.startswith("handlers.core"))
-    for value in [value for name in {module.__name__, *others} for value in vars(import_module(name)).values()]:
+    names = sorted(modules_of(spec.handler.rpartition(".")[0]))
+    for value in {value for name in names for value in vars(import_module(name)).values() if inspect.isclass(value)}:
         is_settings = inspect.isclass(value) and value.__name__.endswith("Settings") and dataclasses.is_dataclass(value)
         if is_settings and value is not TableSettings:
             yield value
@@ -54,6 +60,7 @@ def test_the_environment_of_a_function_is_what_its_settings_read(
 
     assert loaded
     read = {field.name.upper() for kind in kinds for field in dataclasses.fields(kind)}
-    unused = spec.environment.keys() - read
+    # Powertools reads that itself.
+    unused = spec.environment.keys() - read - {"POWERTOOLS_METRICS_NAMESPACE"}
     assert unused == set()
     settings.load.cache_clear()

@@ -44,7 +44,9 @@ def test_an_ended_execution_loses_its_request_and_one_failure_is_counted(
     assert (record["status"], record["failures"]) == ("RETRYABLE", 1)
     assert record["fence"] == before["fence"] + 1
     assert "owner" not in record
-    assert world.now + 30 <= record["due_at"] <= world.now + 60
+    # The first failure's next attempt is started at once.
+    assert (record["attempt"], record["claimed"]) == (2, 1)
+    assert [call.params["name"] for call in world.wire.of("StartExecution")][-1] == f"{request_id}-2"
     assert record["last_error"] == {"step": "Execution", "error": status, "at": world.now}
 
 
@@ -111,3 +113,31 @@ def test_an_event_of_another_shape_is_rejected(world: World, wrong: Any) -> None
 def test_an_unknown_request_is_rejected(world: World) -> None:
     with pytest.raises(RequestUnknown):
         world.run("Recover", event=event("arn", "del_00000000000000000000000000-1"))
+
+
+@pytest.mark.invariant("I7")
+@pytest.mark.parametrize(("failures", "wait"), [(1, 60), (2, 120), (20, 3600)])
+def test_later_failures_wait_longer_and_longer_and_are_not_started_at_once(
+    world: World, request_id: str, failures: int, wait: int
+) -> None:
+    owner = owned(world, request_id)
+    world.change(request_id, failures=failures)
+    world.wire.before("DescribeExecution", answered(status="ABORTED"))
+
+    world.run("Recover", event=event(owner, f"{request_id}-1"))
+
+    record = world.record(request_id)
+    assert (record["failures"], record["attempt"]) == (failures + 1, 1)
+    assert world.now + wait // 2 <= record["due_at"] <= world.now + wait
+
+
+def test_a_start_that_fails_is_left_to_the_sweeper(world: World, request_id: str) -> None:
+    owner = owned(world, request_id)
+    world.wire.before("DescribeExecution", answered(status="ABORTED"))
+    world.wire.before("StartExecution", refused("ThrottlingException"), times=4)
+
+    assert world.run("Recover", event=event(owner, f"{request_id}-1")) == {"recovered": True}
+
+    record = world.record(request_id)
+    assert record["status"] == "RETRYABLE"
+    assert world.now < record["due_at"]

@@ -10,6 +10,8 @@ import pytest
 
 from handlers.core.errors import AccessDenied, InvalidEvent, StoreUnavailable
 from handlers.core.events import is_request_id
+from handlers.core.request_table import RequestTable
+from handlers.operations import hold_person, release_person
 from tests.wire import Call, Crash, cancelled, refused
 from tests.world import ACCOUNT, CUSTOMER, REGION, TABLE, USER, World, function_arn
 
@@ -60,7 +62,7 @@ def test_a_request_is_recorded_with_its_guard_and_its_schedule(world: World) -> 
         "deletion_request_id": request,
         "user_id": USER,
         "identifiers": {"customer_id": CUSTOMER},
-        "identity": {"sub": sub, "username": USER, "enabled": True},
+        "identity": {"sub": sub, "username": USER, "enabled": True, "linked": []},
         "subject": subject,
         "requested_at": world.now,
         "accepted_at": world.now,
@@ -162,6 +164,76 @@ def test_subjects_and_ids_of_one_text_differ(world: World) -> None:
     assert messages == {b'["subject","test","ann"]', b'["deletion_request_id","test","ann"]'}
 
 
+# -- whoever is held
+
+
+def hold(world: World, subject: str) -> None:
+    hold_person(RequestTable(TABLE), subject)
+
+
+def subject_of_user(world: World) -> str:
+    """Whom a request would be for."""
+    first = accept(world)["deletion_request_id"]
+    subject = str(world.record(first)["subject"])
+    for key in (f"REQUEST#{first}", f"USER#{subject}"):
+        world.dynamodb.delete_item(TableName=TABLE, Key={"pk": {"S": key}})
+    world.client("scheduler").delete_schedule(Name=first, GroupName="deletions")
+    return subject
+
+
+@pytest.mark.invariant("I2")
+def test_a_request_of_a_held_person_is_accepted_as_held_and_nobody_looks_at_it(world: World) -> None:
+    subject = subject_of_user(world)
+    hold(world, subject)
+
+    answer = accept(world)
+
+    request = answer["deletion_request_id"]
+    assert answer["status"] == "HELD"
+    assert "due_at" not in world.record(request)
+    assert world.guard(subject)["active_request"] == request
+    assert schedules(world) == []
+    assert accept(world) == answer
+
+
+@pytest.mark.invariant("I2")
+@pytest.mark.parametrize("before", [1, 2])
+def test_a_hold_in_the_same_moment_meets_the_request_or_is_met_by_it(world: World, before: int) -> None:
+    """Whichever of the two writes comes first, nothing is SCHEDULED under a held person."""
+    subject = subject_of_user(world)
+    operation = {1: "TransactWriteItems", 2: "CreateSchedule"}[before]
+    world.wire.before(operation, lambda _: hold(world, subject))
+
+    request = accept(world)["deletion_request_id"]
+
+    assert world.record(request)["status"] == "HELD"
+    assert "due_at" not in world.record(request)
+
+
+def test_a_release_in_the_same_moment_leaves_a_request_that_goes_on(world: World) -> None:
+    subject = subject_of_user(world)
+    hold(world, subject)
+
+    def release(_: Call) -> None:
+        release_person(RequestTable(TABLE), subject)
+
+    world.wire.before("TransactWriteItems", lambda _: None)
+    world.wire.before("TransactWriteItems", release)
+
+    assert accept(world)["status"] == "SCHEDULED"
+    assert len(schedules(world)) == 1
+
+
+def test_an_acceptance_of_a_held_person_whose_answer_is_lost_is_recognised(world: World) -> None:
+    hold(world, subject_of_user(world))
+    world.wire.before("TransactWriteItems", lambda _: world.wire.lose_answer("TransactWriteItems"), times=2)
+
+    answer = accept(world)
+
+    assert answer["status"] == "HELD"
+    assert requests(world) == [f"REQUEST#{answer['deletion_request_id']}"]
+
+
 # -- whose identity it is
 
 
@@ -173,7 +245,7 @@ def test_the_identity_is_found_by_sub_or_by_user_name(world: World, by: str) -> 
 
     request = accept(world, user_id=sub if by == "sub" else name)["deletion_request_id"]
 
-    assert world.record(request)["identity"] == {"sub": sub, "username": name, "enabled": False}
+    assert world.record(request)["identity"] == {"sub": sub, "username": name, "enabled": False, "linked": []}
 
 
 def test_an_alias_of_a_user_is_refused(world: World) -> None:

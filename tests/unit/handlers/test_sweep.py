@@ -2,7 +2,9 @@
 
 import pytest
 
+from handlers.core.request_table import RequestTable
 from handlers.core.states import Status
+from handlers.operations import hold_person
 from tests.wire import answered, refused
 from tests.world import OWNER, TABLE, Context, World
 
@@ -45,6 +47,7 @@ def test_an_expired_lease_of_a_dead_owner_is_recovered(world: World) -> None:
     assert world.run("Sweep", event={}) == {"recovered": 1}
 
     assert world.record(request)["status"] == "RETRYABLE"
+    assert start_names(world) == [f"{request}-2"]
 
 
 @pytest.mark.invariant("I5")
@@ -55,9 +58,24 @@ def test_an_execution_that_still_runs_past_its_lease_keeps_its_request(world: Wo
     before = world.record(request)
     world.wire.before("DescribeExecution", answered(status="RUNNING"))
 
-    assert world.run("Sweep", event={}) == {"still running": 1}
+    answers = [world.run("Sweep", event={}) for _ in range(2)]
 
-    assert world.record(request) == before
+    assert answers == [{"still running": 1}, {}]
+    assert world.record(request) == {**before, "due_at": world.now + 300}
+
+
+def test_owners_that_still_run_hold_up_no_start_and_are_passed_by_in_the_next_run(world: World) -> None:
+    running = [world.claimed(f"user-{number}", str(6000 + number)) for number in range(3)]
+    for request in running:
+        world.change(request, due_at=world.now - 600)
+    waiting = due(world, "ann", "1001")
+    world.more_environment = {"SWEEP_LIMIT": "3"}
+    world.wire.before("DescribeExecution", answered(status="RUNNING"), times=3)
+
+    answers = [world.run("Sweep", event={}) for _ in range(2)]
+
+    assert answers == [{"still running": 3}, {"dispatched": 1}]
+    assert start_names(world)[-1] == f"{waiting}-1"
 
 
 def test_a_hold_whose_end_has_come_is_released(world: World) -> None:
@@ -67,6 +85,19 @@ def test_a_hold_whose_end_has_come_is_released(world: World) -> None:
     assert world.run("Sweep", event={}) == {"released": 1}
 
     assert world.record(request)["status"] == Status.SCHEDULED
+
+
+@pytest.mark.invariant("I2")
+def test_a_hold_that_ends_while_its_person_is_held_goes_on_without_an_end(world: World) -> None:
+    request = due(world, "ann", "1001")
+    hold_person(RequestTable(TABLE), world.record(request)["subject"])
+    world.change(request, due_at=world.now - 1)
+
+    answers = [world.run("Sweep", event={}) for _ in range(2)]
+
+    assert answers == [{"person held": 1}, {}]
+    assert world.record(request)["status"] == Status.HELD
+    assert "due_at" not in world.record(request)
 
 
 def test_ten_poison_records_do_not_hold_up_a_healthy_one(world: World) -> None:

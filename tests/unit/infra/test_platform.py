@@ -20,6 +20,8 @@ def test_every_wrong_rail_is_named_at_once() -> None:
             role_path="service",
             permissions_boundary="boundary",
             kms_key_arn="alias/company",
+            page_topics=("pages",),
+            ticket_topics=("tickets",),
             tags={"aws:owner": "us"},
         )
 
@@ -30,6 +32,8 @@ def test_every_wrong_rail_is_named_at_once() -> None:
         "role_path 'service': begin and end it with a slash, e.g. /service/",
         "permissions_boundary 'boundary': not an ARN",
         "kms_key_arn 'alias/company': not an ARN",
+        "page_topics 'pages': not an ARN",
+        "ticket_topics 'tickets': not an ARN",
         "tags: 'aws:owner' cannot be a tag (keys of 1 to 128 characters, values up to 256, not beginning with aws:)",
     )
 

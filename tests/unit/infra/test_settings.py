@@ -37,15 +37,38 @@ EVERYTHING: dict[str, Any] = {
             "partition_type": "S",
             "sort_key": "sk",
             "sort_prefix": "ORDER#",
+        },
+        {
+            "name": "messages",
+            "table": "acme-messages",
+            "partition_key": "room",
+            "partition_type": "B",
+            "sort_key": "at",
+            "sort_type": "N",
+            "index": "by-author",
+            "index_key": "author",
+            "index_type": "N",
+            "index_value": "{customer_id}",
+        },
+    ],
+    "file_stores": [
+        {
+            "name": "uploads",
+            "bucket": "acme-uploads",
+            "prefix": "users/{user_id}/",
+            "region": "us-east-1",
+            "requester_pays": True,
+            "owner": "210987654321",
+            "replicas": {"acme-archive": "erased by its own lifecycle rule within 30 days"},
         }
     ],
-    "file_stores": [{"name": "uploads", "bucket": "acme-uploads", "prefix": "users/{user_id}/"}],
     "user_pool_id": "eu-west-1_AbCdEfGhI",
     "grace_default": "14 days",
     "grace_minimum": "1 hour",
     "grace_maximum": "20 days",
     "erase_within": "40 days",
     "settle": "90 seconds",
+    "keep_requests": "400 days",
     "protect_data": False,
 }
 
@@ -79,14 +102,37 @@ def test_everything_can_be_said_in_the_file() -> None:
                 sort_key="sk",
                 sort_prefix="ORDER#",
             ),
+            RecordStore(
+                name="messages",
+                table="acme-messages",
+                partition_key="room",
+                partition_type="B",
+                sort_key="at",
+                sort_type="N",
+                index="by-author",
+                index_key="author",
+                index_type="N",
+                index_value="{customer_id}",
+            ),
         ),
-        file_stores=(FileStore(name="uploads", bucket="acme-uploads", prefix="users/{user_id}/"),),
+        file_stores=(
+            FileStore(
+                name="uploads",
+                bucket="acme-uploads",
+                prefix="users/{user_id}/",
+                region="us-east-1",
+                requester_pays=True,
+                owner="210987654321",
+                replicas={"acme-archive": "erased by its own lifecycle rule within 30 days"},
+            ),
+        ),
         user_pool_id="eu-west-1_AbCdEfGhI",
         grace_default=timedelta(days=14),
         grace_minimum=timedelta(hours=1),
         grace_maximum=timedelta(days=20),
         erase_within=timedelta(days=40),
         settle=timedelta(seconds=90),
+        keep_requests=timedelta(days=400),
         protect_data=False,
     )
 
@@ -124,7 +170,7 @@ def test_prefix_is_enough_and_the_realm_follows_the_environment() -> None:
             "text",
             (
                 "settings: a mapping with platform, realm, identifiers, record_stores, file_stores, user_pool_id, "
-                "grace_default, grace_minimum, grace_maximum, erase_within, settle, protect_data",
+                "grace_default, grace_minimum, grace_maximum, erase_within, settle, keep_requests, protect_data",
             ),
         ),
         ({}, ("platform is missing",)),
@@ -142,15 +188,16 @@ def test_prefix_is_enough_and_the_realm_follows_the_environment() -> None:
             },
             (
                 "environment: no such setting; there are platform, realm, identifiers, record_stores, file_stores, "
-                "user_pool_id, grace_default, grace_minimum, grace_maximum, erase_within, settle, protect_data",
+                "user_pool_id, grace_default, grace_minimum, grace_maximum, erase_within, settle, keep_requests, "
+                "protect_data",
                 "platfrom: no such setting; there are platform, realm, identifiers, record_stores, file_stores, "
-                "user_pool_id, grace_default, grace_minimum, grace_maximum, erase_within, settle, protect_data",
+                "user_pool_id, grace_default, grace_minimum, grace_maximum, erase_within, settle, keep_requests, "
+                "protect_data",
                 "platform.name_prefix: a text",
                 "platform.network.security_group_ids is missing",
                 "identifiers: a list of texts",
                 "record_stores[0].table is missing",
                 "record_stores[0].partition_key is missing",
-                "record_stores[0].partition is missing",
                 "file_stores: a list",
                 "grace_default: a number and a unit, such as 30 days, 1 hour or 90 seconds",
                 "grace_minimum: a number and a unit, such as 30 days, 1 hour or 90 seconds",
@@ -180,6 +227,8 @@ def test_prefix_is_enough_and_the_realm_follows_the_environment() -> None:
                         "partition_key": "pk",
                         "partition": "all",
                     },
+                    {"name": "mails", "table": "mails", "partition_key": "pk"},
+                    {"name": "messages", "table": "messages", "partition_key": "pk", "index": "by-author"},
                 ],
                 "file_stores": [{"name": "uploads", "bucket": "Acme", "prefix": "users/{user_id}"}],
             },
@@ -194,6 +243,10 @@ def test_prefix_is_enough_and_the_realm_follows_the_environment() -> None:
                 "identifiers or use one of Customer, email, user_id",
                 "record store orders: partition: 'all' would match every user; put {user_id} or a declared identifier "
                 "into it",
+                "record store mails: partition is missing; write the template of its value, or name an index that "
+                "finds the items",
+                "record store messages: index needs index_key and index_value; name the index's partition key and its "
+                "value",
                 "file store uploads: bucket 'Acme' is no bucket name; 3 to 63 of a-z0-9.-",
                 "file store uploads: prefix: 'users/{user_id}': nothing ends {user_id}, so one user's place could "
                 "begin like another's; write {user_id}/ or {user_id}#",
@@ -225,6 +278,26 @@ def test_duration_that_a_variable_cannot_carry_is_refused(duration: timedelta) -
         Settings(environment="prod", platform=Platform(name_prefix="acme"), settle=duration)
 
     assert caught.value.problems == (f"settle of {duration}: use whole seconds, not below 0",)
+
+
+@pytest.mark.parametrize(
+    ("kept", "problem"),
+    [
+        (
+            "90 days",
+            "keep_requests of 90 days: use whole seconds, at least 91 days: so long an execution's name cannot be used "
+            "again; or leave it out",
+        ),
+        ("for ever", "keep_requests: a number and a unit, such as 400 days"),
+    ],
+)
+def test_a_request_that_goes_before_its_execution_s_name_is_free_is_refused(kept: str, problem: str) -> None:
+    assert problems_of({**LEAST, "keep_requests": kept}) == (problem,)
+
+
+@pytest.mark.parametrize("days", [91, 400])
+def test_ended_requests_are_kept_as_long_as_the_file_says(days: int) -> None:
+    assert read_settings("prod", {**LEAST, "keep_requests": f"{days} days"}).keep_requests == timedelta(days=days)
 
 
 def test_store_in_another_place_passes_until_the_place_is_known() -> None:

@@ -1,6 +1,6 @@
 """Small steps to break on purpose."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -29,6 +29,10 @@ def undo(person: Person) -> None:
 
 def remaining(person: Person) -> Mapping[str, int]:
     return {}
+
+
+def preflight(person: Person) -> Sequence[str]:
+    return ()
 
 
 def step(name: str = "PurgeSearchIndex", **changes: Any) -> Step:

@@ -5,11 +5,17 @@ from importlib import import_module
 
 import pytest
 
+from handlers.cancel import CancelRequestSettings
+from handlers.core.keeping import KeepSettings
 from handlers.core.settings import StepSettings, UndoSettings
+from handlers.core.subjects import SubjectSettings
 from handlers.dispatch import DispatchSettings
+from handlers.operate import OperateSettings
 from handlers.recover import RecoverSettings
 from handlers.request import RequestSettings
+from handlers.schedules import GroupSettings, ScheduleSettings
 from handlers.steps.cancel_deletion import CancelSettings
+from handlers.steps.check_stores import CheckSettings
 from handlers.steps.complete_deletion import CompleteSettings
 from handlers.steps.delete_files import FileSettings
 from handlers.steps.delete_records import RecordSettings
@@ -20,7 +26,9 @@ from statemachine.functions import function_specs
 
 SPECS = {spec.role: spec for spec in function_specs(workflow(identity=True))}
 SETTINGS: dict[str, tuple[type, ...]] = {
-    "request-deletion": (RequestSettings,),
+    "request-deletion": (RequestSettings, SubjectSettings, ScheduleSettings),
+    "cancel-request": (CancelRequestSettings, DispatchSettings, GroupSettings, KeepSettings),
+    "operate": (OperateSettings, DispatchSettings, SubjectSettings, ScheduleSettings, KeepSettings),
     "dispatch": (DispatchSettings,),
     "sweep": (SweepSettings, DispatchSettings, RecoverSettings),
     "recover": (RecoverSettings,),
@@ -29,9 +37,10 @@ SETTINGS: dict[str, tuple[type, ...]] = {
     "delete-records": (StepSettings, RecordSettings),
     "delete-files": (StepSettings, FileSettings),
     "delete-identity": (StepSettings,),
+    "check-stores": (CheckSettings,),
     "verify-erasure": (VerifySettings,),
-    "complete-deletion": (CompleteSettings,),
-    "cancel-deletion": (CancelSettings,),
+    "complete-deletion": (CompleteSettings, KeepSettings),
+    "cancel-deletion": (CancelSettings, KeepSettings),
 }
 
 
@@ -51,14 +60,15 @@ def test_a_function_s_handler_can_be_found_by_its_path(role: str) -> None:
     assert callable(getattr(import_module(module), name))
 
 
-def test_only_the_request_s_function_may_be_without_a_value() -> None:
+def test_only_the_pool_and_the_time_that_requests_are_kept_may_be_without_a_value() -> None:
     optional = {
         (role, name)
         for role, spec in SPECS.items()
         for name, value in spec.environment.items()
         if not isinstance(value, str) and value.optional
     }
-    assert optional == {("request-deletion", "USER_POOL_ID")}
+    ending = {(role, "KEEP_REQUESTS") for role in ("operate", "cancel-request", "complete-deletion", "cancel-deletion")}
+    assert optional == {("request-deletion", "USER_POOL_ID"), *ending}
 
 
 def test_without_a_user_pool_no_function_but_the_request_s_asks_for_one() -> None:

@@ -33,7 +33,7 @@ def test_the_definition_stays_far_below_the_limit_of_its_size() -> None:
 def test_describe_tells_the_numbers_of_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["describe"]) == 0
     printed = capsys.readouterr().out
-    assert "happy path: 19 transitions" in printed
+    assert "happy path: 20 transitions" in printed
     assert "control writes of a step's invocation: 2, and 1 a batch" in printed
 
 

@@ -126,6 +126,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"steps": (step(verify=lambda person: {}),)},
         "W07 PurgeSearchIndex: verify is no module-level function; Lambda finds it by module and name",
     ),
+    "nameless preflight": (
+        {"steps": (step(preflight=lambda person: ()),)},
+        "W07 PurgeSearchIndex: preflight is no module-level function; Lambda finds it by module and name",
+    ),
     "Lambda timeout": (
         {"steps": (step(timeout=timedelta(minutes=16)),)},
         "W08 PurgeSearchIndex: timeout 960 s; between 35 s and 900 s",
@@ -137,6 +141,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "wait": (
         {"steps": (step(wait=timedelta(hours=2)),)},
         "W08 PurgeSearchIndex: wait 7200 s; between 0 s and 3600 s",
+    ),
+    "patience": (
+        {"steps": (step(patience=timedelta(days=91)),)},
+        "W08 PurgeSearchIndex: patience 7862400 s; between 0 s and 7776000 s",
     ),
     "turns": ({"steps": (step(turns=0),)}, "W08 PurgeSearchIndex: turns 0; between 1 and 200"),
     "empty retry": (
@@ -150,8 +158,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "foreign error in retry": (
         {"steps": (step(retry=(*DEFAULT_RETRY, Retry(on=(RetentionLocked,)))),)},
         "W09 PurgeSearchIndex: its handler never raises RetentionLocked; it declares AccessDenied, InvalidEvent, "
-        "OwnershipLost, RequestUnknown, SettingsError, StoreMissing, StoreRefused, StoreUnavailable, Superseded, "
-        "Throttled, UndoInFlight, Unexpected",
+        "OwnershipLost, PatienceSpent, RequestUnknown, SettingsError, StoreMissing, StoreRefused, StoreUnavailable, "
+        "Superseded, Throttled, UndoInFlight, Unexpected",
     ),
     "max_delay": (
         {"steps": (step(retry=(Retry(on=(Retryable,), interval=5 * SECONDS, max_delay=5 * SECONDS),)),)},

@@ -2,7 +2,10 @@
 
 import ast
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event, Semaphore
+from types import SimpleNamespace
 from typing import Any
 
 import botocore.session
@@ -52,6 +55,8 @@ def test_the_operations_that_are_called_were_found() -> None:
         "cognito-idp AdminGetUser",
         "cognito-idp AdminUserGlobalSignOut",
         "cognito-idp ListUsers",
+        "dynamodb BatchGetItem",
+        "dynamodb DescribeTable",
         "dynamodb GetItem",
         "dynamodb Query",
         "dynamodb TransactWriteItems",
@@ -156,3 +161,22 @@ def test_a_throttled_call_is_repeated_a_bounded_number_of_times(world: World) ->
     assert len(calls) == 6
     assert len(world.sleeps) == 5
     assert all(0 <= sleep <= 0.05 * 2**number for number, sleep in enumerate(world.sleeps, 1))
+
+
+def test_clients_that_several_threads_ask_for_at_once_are_made_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    making = Semaphore(1)
+
+    def make(service: str, **_: object) -> str:
+        assert making.acquire(blocking=False), "two clients are being made"
+        # Whoever else wants to make one has the time to do so now.
+        Event().wait(0.02)
+        making.release()
+        return service
+
+    monkeypatch.setattr(aws, "session", lambda: SimpleNamespace(client=make))
+    services = ["athena", "batch", "connect", "drs"]
+
+    with ThreadPoolExecutor(4) as threads:
+        made = list(threads.map(aws.client, services))
+
+    assert made == services

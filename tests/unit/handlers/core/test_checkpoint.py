@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from handlers.core.checkpoint import Again, Checkpoint, Done, FrameCheckpoint, StepDone
-from handlers.core.errors import OwnershipLost, RequestUnknown, Superseded, UndoInFlight
+from handlers.core.checkpoint import Again, Done, FrameCheckpoint, StepDone
+from handlers.core.errors import OwnershipLost, RequestUnknown, RetentionLocked, Superseded, UndoInFlight
 from handlers.core.events import TaskInput
 from handlers.core.request_table import RequestTable
 from handlers.core.transitions import BEGIN_COMPENSATABLE, BEGIN_ERASING
@@ -21,7 +21,7 @@ def request_id(world: World) -> str:
     return world.claimed()
 
 
-def begin(request: str, *, transition: Any = BEGIN_ERASING, owner: str = OWNER, undo: int = 0) -> Checkpoint:
+def begin(request: str, *, transition: Any = BEGIN_ERASING, owner: str = OWNER, undo: int = 0) -> FrameCheckpoint:
     task = TaskInput(deletion_request_id=request, owner=owner, step=STEP, verify=False)
     return FrameCheckpoint.begin(
         transition, task, Context(), table=RequestTable(TABLE), lease=LEASE, undo_timeout=timedelta(seconds=undo)
@@ -155,3 +155,18 @@ def test_there_is_time_as_long_as_the_reserve_is_left(world: World, request_id: 
 
     assert checkpoint.has_time()
     assert not checkpoint.has_time()
+
+
+@pytest.mark.invariant("I5")
+def test_a_worker_without_the_fence_holds_nothing(world: World, request_id: str) -> None:
+    first, second = begin(request_id), begin(request_id)
+    lock = RetentionLocked(request_id, STEP, 3, world.now + 60)
+
+    with pytest.raises(Superseded):
+        first.hold(lock)
+    assert world.record(request_id)["status"] == "PROCESSING"
+
+    second.hold(lock)
+    with pytest.raises(OwnershipLost):
+        second.progress()
+    assert world.record(request_id)["status"] == "HELD"

@@ -15,13 +15,16 @@ from handlers.core.errors import (
     InvalidEvent,
     NotPossible,
     OwnershipLost,
+    PatienceSpent,
     Permanent,
+    PersonHeld,
     QuietEnd,
     RequestUnknown,
     RetentionLocked,
     Retryable,
     SettingsError,
     StepMayStillRun,
+    StoreUnfit,
     Superseded,
     UndoInFlight,
     Unexpected,
@@ -48,12 +51,14 @@ def example(error: type[DeletionError]) -> DeletionError:
         ExecutionStillRuns: ("del_1",),
         InvalidEvent: ("field", "rule"),
         NotPossible: ("hold", "del_1", "COMPLETED"),
+        PersonHeld: ("release", "del_1", "HELD"),
         RequestUnknown: (),
         RetentionLocked: ("del_1", "Step", 3),
         SettingsError: (("A is missing", "B is wrong"),),
+        StoreUnfit: (("store files: MFA delete is on; turn it off",),),
         Unexpected: ("ValueError", "a.py:1 f"),
     }
-    two = (OwnershipLost, StepMayStillRun, Superseded, UndoInFlight)
+    two = (OwnershipLost, PatienceSpent, StepMayStillRun, Superseded, UndoInFlight)
     given = ("del_1", "Step") if error in two else ("Operation", "Code")
     return error(*facts.get(error, given))
 

@@ -118,7 +118,7 @@ import sys
 import boto3
 def refuse(*args, **kwargs):
     raise AssertionError("a client at import")
-boto3.client = boto3.resource = boto3.Session = refuse
+boto3.client = boto3.resource = boto3.Session = boto3.session.Session = refuse
 for name in {MODULES!r}:
     __import__(name)
 heavy = [name for name in sys.modules if name.split(".")[0] in {{"pydantic", "pulumi", "aws_xray_sdk", "moto"}}]

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from handlers.core.errors import AccessDenied, StoreUnavailable, Throttled
-from handlers.core.request_table import ConditionFailed, RequestTable, TransactionRefused
-from handlers.core.transitions import COMPLETE, MARK_CANCELLED, PROGRESS
+from handlers.core.request_table import ConditionFailed, ItemsChanged, RequestTable, TransactionRefused
+from handlers.core.transitions import COMPLETE, GUARD_HOLD, GUARD_RELEASE, MARK_CANCELLED, PROGRESS
 from tests.wire import cancelled, refused
 from tests.world import OWNER, TABLE, World
 
@@ -57,6 +57,7 @@ def test_a_guard_is_read_consistently(world: World, request_id: str) -> None:
         ("ConditionalCheckFailed", "None"),
         ("ConditionalCheckFailed", "TransactionConflict"),
         ("ConditionalCheckFailed", "ThrottlingError"),
+        ("ConditionalCheckFailed", "ConditionalCheckFailed"),
     ],
 )
 def test_a_failed_condition_is_lost_whatever_else_went_wrong(
@@ -66,6 +67,21 @@ def test_a_failed_condition_is_lost_whatever_else_went_wrong(
 
     with pytest.raises(ConditionFailed):
         RequestTable(TABLE).update_and_delete(PROGRESS, request_id, progress(world, request_id), deletes(1), step=STEP)
+
+
+@pytest.mark.parametrize("other", ["None", "TransactionConflict", "ThrottlingError", "ValidationError"])
+def test_conditions_of_deletes_that_fail_are_named_and_never_a_lost_fence(
+    world: World, request_id: str, other: str
+) -> None:
+    codes = (other, "None", "ConditionalCheckFailed", other, "ConditionalCheckFailed")
+    world.wire.before("TransactWriteItems", cancelled(*codes))
+    before = world.record(request_id)
+
+    with pytest.raises(ItemsChanged) as raised:
+        RequestTable(TABLE).update_and_delete(PROGRESS, request_id, progress(world, request_id), deletes(4), step=STEP)
+
+    assert raised.value.places == {1, 3}
+    assert world.record(request_id) == before
 
 
 @pytest.mark.parametrize(
@@ -80,7 +96,7 @@ def test_a_failed_condition_is_lost_whatever_else_went_wrong(
         (refused("ThrottlingException"), Throttled),
         (refused("InternalServerError", status=500), StoreUnavailable),
         (refused("AccessDeniedException"), AccessDenied),
-        (cancelled("None", "ItemCollectionSizeLimitExceeded"), StoreUnavailable),
+        (cancelled("None", "ItemCollectionSizeLimitExceeded"), TransactionRefused),
     ],
 )
 def test_busy_throttled_and_denied_are_never_lost(
@@ -105,7 +121,7 @@ def test_a_lost_condition_carries_the_record_that_refused_it(world: World, reque
 
 def test_a_guard_that_refuses_is_told_from_a_record_that_refuses(world: World, request_id: str) -> None:
     record = world.record(request_id)
-    values = {"me": OWNER, "now": world.now, "id": request_id, "receipt": "r"}
+    values = {"me": OWNER, "now": world.now, "id": request_id, "receipt": "r", "expires_at": None}
     with pytest.raises(ConditionFailed) as by_record:
         RequestTable(TABLE).update_with_guard(
             COMPLETE, request_id, record["subject"], {**values, "me": "other"}, each=()
@@ -125,5 +141,46 @@ def test_a_transition_without_a_guard_is_no_transaction(world: World, request_id
 
 
 def test_a_missing_parameter_is_a_mistake_of_the_caller(world: World, request_id: str) -> None:
+    values = {"now": 1, "id": request_id, "expires_at": 1}
+
     with pytest.raises(KeyError, match="me"):
-        RequestTable(TABLE).update_with_guard(MARK_CANCELLED, request_id, "k1_x", {"now": 1, "id": request_id})
+        RequestTable(TABLE).update_with_guard(MARK_CANCELLED, request_id, "k1_x", values)
+
+
+# -- a guard by itself
+
+
+def test_a_guard_is_written_alone_and_comes_back(world: World) -> None:
+    values = {"now": 7, "fence": 0, "fence_after": 1}
+
+    assert RequestTable(TABLE).update_guard(GUARD_HOLD, "k1_x", values) == world.guard("k1_x")
+
+    assert world.guard("k1_x") == {"pk": "USER#k1_x", "held_at": 7, "fence": 1}
+
+
+def test_a_guard_that_refuses_comes_back_as_it_was(world: World) -> None:
+    with pytest.raises(ConditionFailed) as failed:
+        RequestTable(TABLE).update_guard(GUARD_RELEASE, "k1_x", {"fence": 0, "fence_after": 1})
+    assert failed.value.guard == {}
+
+    RequestTable(TABLE).update_guard(GUARD_HOLD, "k1_x", {"now": 7, "fence": 0, "fence_after": 1})
+    with pytest.raises(ConditionFailed) as failed:
+        RequestTable(TABLE).update_guard(GUARD_RELEASE, "k1_x", {"fence": 9, "fence_after": 10})
+    assert failed.value.guard == world.guard("k1_x")
+
+
+@pytest.mark.parametrize(
+    ("act", "error"),
+    [(refused("ThrottlingException"), Throttled), (refused("AccessDeniedException", status=403), AccessDenied)],
+)
+def test_a_guard_that_cannot_be_written_is_not_taken_for_one_that_refuses(
+    world: World, act: Any, error: type[Exception]
+) -> None:
+    world.wire.before("UpdateItem", act)
+
+    with pytest.raises(error):
+        RequestTable(TABLE).update_guard(GUARD_HOLD, "k1_x", {"now": 7, "fence": 0, "fence_after": 1})
+
+    assert world.guard("k1_x") == {}
+    world.wire.before("UpdateItem", refused("TransactionConflictException"), times=3)
+    RequestTable(TABLE).update_guard(GUARD_HOLD, "k1_x", {"now": 7, "fence": 0, "fence_after": 1})

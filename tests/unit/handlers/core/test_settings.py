@@ -21,6 +21,8 @@ STEP = {
     "STEP_TIMEOUT": "300.5",
     "UNDO_TIMEOUT": "0",
     "STEP_VERIFY": "a.b",
+    "STEP_PREFLIGHT": "a.c",
+    "PATIENCE": "86400",
 }
 
 
@@ -43,6 +45,8 @@ def test_each_field_is_read_from_the_variable_of_its_name() -> None:
         step_timeout=timedelta(seconds=300.5),
         undo_timeout=timedelta(0),
         step_verify="a.b",
+        step_preflight="a.c",
+        patience=timedelta(days=1),
     )
 
 

@@ -12,8 +12,8 @@ from handlers.core.errors import Throttled
 from handlers.core.record import to_value
 from handlers.core.request_table import ConditionFailed, RequestTable, guard_key, request_key
 from handlers.core.states import VERIFY_STEP, Status
-from handlers.core.transition import PARAMETERS, AnyOf, Clause, RunsIn, Transition, render
-from handlers.core.transitions import ACCEPT, ALL
+from handlers.core.transition import PARAMETERS, AnyOf, Clause, Guard, RunsIn, Transition, render
+from handlers.core.transitions import ACCEPT, ACCEPT_HELD, ALL, GUARD_HOLD, GUARD_RELEASE
 from tests.wire import cancelled, refused
 from tests.world import OTHER, OWNER, TABLE, World
 
@@ -23,6 +23,7 @@ REQUEST = "del_" + "0" * 26
 SUBJECT = "k1_" + "0" * 64
 STEP, REOPENED = "DeleteFiles", "DeleteRecords"
 FENCE, ATTEMPT, LATER = 7, 3, 2**31
+ACCEPTS = frozenset({ACCEPT.name, ACCEPT_HELD.name})
 IN_PLACE = {"fence", "invocations"}
 """What may count up when the same writer writes again."""
 
@@ -68,11 +69,19 @@ FENCED = [pytest.param(one, id=one.name) for one in ALL if "#fence = :fence" in 
 
 
 def put(
-    world: World, transition: Transition, status: Status | None, *, guard: str | None = REQUEST, **also: Any
+    world: World,
+    transition: Transition,
+    status: Status | None,
+    *,
+    guard: str | None = REQUEST,
+    held: bool | None = None,
+    **also: Any,
 ) -> None:
     """A record from which the transition may start (None: there is none yet), and its guard."""
     item = {"active_request": {"S": guard}} if guard and (status or guard != REQUEST) else {}
-    world.dynamodb.put_item(TableName=TABLE, Item={**guard_key(SUBJECT), **item})
+    is_held = transition.name == ACCEPT_HELD.name if held is None else held
+    hold = {"held_at": {"N": "1"}} if is_held else {}
+    world.dynamodb.put_item(TableName=TABLE, Item={**guard_key(SUBJECT), **item, **hold})
     if status is None:
         return
     running = status is Status.PROCESSING
@@ -111,6 +120,7 @@ def values_of(world: World, to: Status, **other: object) -> dict[str, object]:
         "due_at": world.now + 900,
         "due_before": world.now - 1,
         "error": {"error": "X"},
+        "expires_at": world.now + 90 * 86_400,
         "failures": 1,
         "fence": FENCE,
         "fence_after": FENCE + 1,
@@ -135,8 +145,8 @@ def write(world: World, transition: Transition, values: Mapping[str, object]) ->
     table, each = RequestTable(TABLE), each_of(transition)
     if transition.guard is not None:
         new = (
-            {"deletion_request_id": REQUEST, "subject": SUBJECT, "status": "SCHEDULED"}
-            if transition.name == ACCEPT.name
+            {"deletion_request_id": REQUEST, "subject": SUBJECT, "status": str(transition.moves[0][1])}
+            if transition.name in ACCEPTS
             else None
         )
         whole = new and {**new, **dict.fromkeys(("attempt", "attempt_base", "claimed", "failures", "fence"), 0)}
@@ -196,7 +206,7 @@ def test_a_status_that_is_not_in_the_moves_is_refused(world: World, transition: 
     looks_at_status = "#status" in text_of(transition).replace(".#status", "")
     put(world, transition, status, **({} if looks_at_status else {"fence": FENCE + 1}))
     # Somebody else made it what the transition would have made it.
-    if transition.mine.get("status") in {f":{status}", "status"} or transition.name == ACCEPT.name:
+    if transition.mine.get("status") in {f":{status}", "status"} or transition.name in ACCEPTS:
         world.change(REQUEST, fence=FENCE + 5, attempt=ATTEMPT + 1, subject="k1_other")
     before = state(world)
 
@@ -343,8 +353,10 @@ OFFENCES: Mapping[str, Mapping[str, Any]] = {
     "#steps.#step.#status = :UNDOING": {"steps": {STEP: {"status": "DONE", "begun_at": 1}}},
     "#undoing <> #attempt": {"undoing": ATTEMPT},
     "#undoing = #attempt": {"undoing": ATTEMPT - 1},
+    "attribute_exists(#held_at)": {"held": False},
     "attribute_exists(#touched_at)": {"touched_at": None},
     "attribute_not_exists(#active_request)": {"guard": "del_other"},
+    "attribute_not_exists(#held_at)": {"held": True},
     "attribute_not_exists(#pivot_at)": {"pivot_at": 1},
     "attribute_not_exists(#pk)": {"status": Status.SCHEDULED, "subject": "k1_other", "guard": None},
     "attribute_not_exists(#touched_at)": {"touched_at": 1},
@@ -396,12 +408,12 @@ def test_every_clause_refuses_what_no_other_does(
     world: World, transition: Transition, weaker: Transition, text: str
 ) -> None:
     offence = dict(offence_of(transition, text))
-    guard = offence.pop("guard", REQUEST)
+    guard, held = offence.pop("guard", REQUEST), offence.pop("held", None)
     # A claim that was written before is repeated under PROCESSING; its other clauses are about what waits.
     from_processing = transition.name == "claim" and text in {"#owner = :me", "#status = :PROCESSING"}
     status = offence.pop("status", None) or (Status.PROCESSING if from_processing else transition.moves[0][0])
     owner = {"owner": OWNER} if text == "#status = :PROCESSING" else {}
-    put(world, transition, status, guard=guard, **{**owner, **offence})
+    put(world, transition, status, guard=guard, held=held, **{**owner, **offence})
     before = state(world)
     values = values_of(world, transition.moves[0][1])
 
@@ -411,6 +423,40 @@ def test_every_clause_refuses_what_no_other_does(
 
     write(world, weaker, values)
     assert state(world) != before
+
+
+GUARDS = {"hold a person": GUARD_HOLD, "release a person": GUARD_RELEASE}
+GUARD_OFFENCES: Mapping[str, Mapping[str, Any]] = {
+    "attribute_exists(#held_at)": {"held_at": None},
+    "attribute_not_exists(#fence)": {"fence": FENCE + 1},
+    "attribute_not_exists(#held_at)": {"held_at": 1},
+}
+"""As OFFENCES, for what is written to a guard alone."""
+
+
+@pytest.mark.parametrize(
+    ("guard", "weaker", "text"),
+    [
+        pytest.param(guard, replace(guard, condition=rest), text, id=f"{name}: {text}")
+        for name, guard in GUARDS.items()
+        for text, rest in without_part(guard.condition)
+    ],
+)
+def test_every_clause_of_a_guard_refuses_what_no_other_does(
+    world: World, guard: Guard, weaker: Guard, text: str
+) -> None:
+    item = {"fence": FENCE, "held_at": 1 if guard is GUARD_RELEASE else None, **GUARD_OFFENCES[text]}
+    typed = {name: to_value(value) for name, value in item.items() if value is not None}
+    world.dynamodb.put_item(TableName=TABLE, Item={**guard_key(SUBJECT), **typed})
+    before = world.guard(SUBJECT)
+    values = {"fence": FENCE, "fence_after": FENCE + 2, "now": world.now}
+
+    with pytest.raises(ConditionFailed):
+        RequestTable(TABLE).update_guard(guard, SUBJECT, values)
+    assert world.guard(SUBJECT) == before
+
+    RequestTable(TABLE).update_guard(weaker, SUBJECT, values)
+    assert world.guard(SUBJECT) != before
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 
 from handlers.core.errors import InvalidEvent, OwnershipLost, RequestUnknown, StoreRefused, StoreUnavailable
 from handlers.core.states import VERIFY_STEP
+from tests import emf
 from tests.wire import Call, cancelled, invoked, refused
 from tests.world import CUSTOMER, OTHER, OWNER, STEPS, USER, Context, World, function_arn
 
@@ -185,8 +186,8 @@ def test_a_request_whose_steps_are_all_done_is_completed_and_forgets_the_person(
         "completed_request": verified,
         "completed_at": world.now,
     }
-    (metric,) = [json.loads(line) for line in capsys.readouterr().out.splitlines() if "_aws" in line]
-    assert metric["Completed"] == [1.0]
+    sent = emf.sent(capsys.readouterr().out.splitlines())
+    assert [(one.name, one.value) for one in sent] == [("Completed", 1), ("CompletedAfter", 0)]
 
 
 @pytest.mark.invariant("I8")
@@ -294,6 +295,22 @@ def test_a_second_cancellation_finds_the_first_and_changes_nothing(world: World,
 
 
 @pytest.mark.invariant("I2")
+@pytest.mark.parametrize("function", [COMPLETE, CANCEL])
+@pytest.mark.parametrize("kept", [None, 400 * 86_400])
+def test_an_ended_request_says_when_its_record_may_go_and_its_guard_never(
+    world: World, request: pytest.FixtureRequest, function: str, kept: int | None
+) -> None:
+    ending = str(request.getfixturevalue("verified" if function == COMPLETE else "cancelling"))
+    world.more_environment = {} if kept is None else {"KEEP_REQUESTS": str(kept)}
+
+    world.run(function, ending)
+
+    # TTL passes by what is not a number.
+    record = world.record(ending)
+    assert record["expires_at"] == (None if kept is None else world.now + kept)
+    assert "expires_at" not in world.guard(record["subject"])
+
+
 @pytest.mark.parametrize("change", [{"cancel_requested": False}, {"pivot_at": 1}])
 def test_a_request_that_nobody_cancelled_or_that_passed_the_pivot_goes_on(
     world: World, cancelling: str, change: dict[str, object]

@@ -10,7 +10,7 @@ import yaml  # type: ignore[import-untyped]  # pulumi brings it along
 
 
 class ConfigError(ValueError):
-    """A setting that a local run cannot use; the message names file and key."""
+    """A setting that cannot be read here; the message names file and key."""
 
 
 def stack_config(root: Path, stack: str) -> dict[str, str]:
@@ -28,7 +28,7 @@ def stack_config(root: Path, stack: str) -> dict[str, str]:
     file = root / f"Pulumi.{stack}.yaml"
     for key, value in (_read(file).get("config") or {}).items():
         if isinstance(value, dict) and "secure" in value:
-            raise ConfigError(f"{file.name}: {key} is encrypted; set it in plain text for the local stack")
+            raise ConfigError(f"{file.name}: {key} is encrypted, and nothing here can decrypt it; set it in plain text")
         settings[_full(name, key)] = _text(value)
     return settings
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from local.config import ConfigError, stack_config
+from infra.stack_config import ConfigError, stack_config
 
 
 def test_the_stacks_file_wins_over_the_projects_defaults(tmp_path: Path) -> None:
