@@ -15,7 +15,7 @@ from handlers.core.states import Status
 from handlers.core.transition import Transition, render
 from infra.naming import ROLE, Naming
 from infra.settings import Settings, read_settings
-from local.config import stack_config
+from infra.stack_config import stack_config
 from local.demo_requests import Names, Requests
 from local.demo_stores import Stores, User
 from local.deploy import Deployment, deploy
@@ -193,18 +193,34 @@ class Stack:
         finally:
             iam.put_role_policy(RoleName=name, PolicyName=name, PolicyDocument=json.dumps(before))
 
+    def policy_without(self, role: str, action: str) -> str:
+        """A function's own policy, as if one action had been forgotten."""
+        name = self._naming().name(ROLE, role)
+        document = self.client("iam").get_role_policy(RoleName=name, PolicyName=name)["PolicyDocument"]
+        for statement in document["Statement"]:
+            statement["Action"] = [one for one in statement["Action"] if one != action]
+        document["Statement"] = [statement for statement in document["Statement"] if statement["Action"]]
+        return json.dumps(document)
+
     def _naming(self) -> Naming:
         platform, environment = self.settings.platform, self.settings.environment
         return Naming(prefix=platform.name_prefix, environment=environment, region=self.emulator.region)
 
 
-def deploy_stack(emulator: Emulator, stores: Stores, environment: str = "local", **changed: object) -> Stack:
+def deploy_stack(
+    emulator: Emulator,
+    stores: Stores,
+    environment: str = "local",
+    *,
+    resources: Resources | None = None,
+    **changed: object,
+) -> Stack:
     """The program, with the settings of Pulumi.local.yaml and these changes to them; None leaves a setting out."""
     config = stack_config(ROOT, "local")
     merged = {**json.loads(config[SETTINGS]), "user_pool_id": stores.pool_id, "settle": "0 seconds", **changed}
     mapping = {name: value for name, value in merged.items() if value is not None}
     config[SETTINGS] = json.dumps(mapping)
-    done = deploy(ROOT / "__main__.py", Resources(emulator), config=config, stack=environment)
+    done = deploy(ROOT / "__main__.py", resources or Resources(emulator), config=config, stack=environment)
     return Stack(emulator, stores, read_settings(environment, mapping), done)
 
 

@@ -17,12 +17,12 @@ from local.resources.registry import Resources
 from local.waiting import wait_until
 
 ROLE = "arn:aws:iam::123456789012:role/anybody"
-FACTS = {str: "a fact", int: 3, tuple[str, ...]: ("a problem", "another")}
+FACTS = {str: "a fact", int: 3, int | None: None, tuple[str, ...]: ("a problem", "another")}
 APP = """
 from typing import get_type_hints
 from handlers.core import errors
 
-FACTS = {str: "a fact", int: 3, tuple[str, ...]: ("a problem", "another")}
+FACTS = {str: "a fact", int: 3, int | None: None, tuple[str, ...]: ("a problem", "another")}
 
 def handler(event, context):
     kind = getattr(errors, event["error"])
