@@ -1,4 +1,4 @@
-"""`python -m local demo`: four users on the emulator; three are deleted, with what usually breaks; one stays.
+"""`python -m local demo`: users on the emulator who are deleted, with what usually breaks; one cancels, one stays.
 
 The program that goes to AWS is deployed as it is; the stores with the users' data are made first and outside of it. At
 the end every store is listed by code of the demo's own, and the exit code says whether everything is as it must be.
@@ -23,17 +23,18 @@ import pulumi
 from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.settings import Settings, read_settings
+from infra.stack_config import ConfigError, stack_config
 from local.cli import PROGRAM, Place
-from local.config import ConfigError, stack_config
+from local.demo_cases import BYSTANDER, USERS, Case, deleted
 from local.demo_requests import DemoError, Names, Requests
+from local.demo_stage import Stage
 from local.demo_stores import BUCKET, NOBODY, ORDERS, STORES, Listing, Stores
-from local.demo_story import BYSTANDER, USERS, Case, Story, deleted
+from local.demo_story import Story
 from local.demo_view import Result, View, view_for
 from local.deploy import PROJECT, STACK, DeployError, Deployment, Memory, deploy
 from local.emulator import HOME, ROOT, Emulator, EmulatorError, forget, recall, remember
 from local.resources.registry import Resources
 from local.waiting import WaitedTooLongError
-from statemachine.deletion import DELETE_FILES
 
 KEPT = HOME / "demo"
 """What `--keep` leaves behind is remembered there."""
@@ -50,7 +51,6 @@ class Played:
 
     emulator: Emulator
     stores: Stores
-    requests: Requests
     story: Story
     outputs: Mapping[str, object]
 
@@ -154,9 +154,9 @@ def _play(view: View, emulator: Emulator, kept: Place | None) -> Played:
     view.say(f"filled two tables, a versioned bucket and a user pool with {total} entries of {len(USERS)} users")
     view.say(f"{BYSTANDER.user_id} stays; digest of all that is theirs: {before.digest(BYSTANDER.user_id)[:16]}")
     requests = Requests(emulator, done.outputs, Names(_settings(config), emulator.region))
-    story = Story(requests, stores, view, before)
+    story = Story(Stage(requests, stores, view), before)
     story.tell()
-    return Played(emulator, stores, requests, story, done.outputs)
+    return Played(emulator, stores, story, done.outputs)
 
 
 def _config(pool_id: str) -> dict[str, str]:
@@ -188,7 +188,7 @@ def judge(view: View, story: Story, stores: Stores) -> bool:
     """List every store, and show what came of each user."""
     story.close()
     after = stores.listing(USERS)
-    results = [_result(case, after) for case in story.cases]
+    results = [_result(case, story.before, after) for case in story.cases]
     results.append(_bystander(story.before, after))
     if strange := {store: number for store, number in after.counts(NOBODY).items() if number}:
         results.append(_finding("(nobody's)", [f"appeared: {strange}"]))
@@ -196,16 +196,16 @@ def judge(view: View, story: Story, stores: Stores) -> bool:
     return all(result.is_good for result in results)
 
 
-def _result(case: Case, listing: Listing) -> Result:
-    found, record = case.findings(listing), case.record
+def _result(case: Case, before: Listing, after: Listing) -> Result:
+    found, record = case.findings(before, after), case.record
     counts = deleted(record) if record else {}
     return Result(
-        request=[case.user.user_id, case.plan, case.request_id],
-        states=[f"{after:4.1f} {status}" for after, status in case.states],
+        request=[case.user.user_id, case.plan, *case.notes, case.request_id],
+        states=[f"{seconds:4.1f} {status}" for seconds, status in case.states],
         attempts=str(record.attempt) if record else "",
-        invocations=str(record.step(DELETE_FILES.name).invocations) if record else "",
+        invocations=[f"{record.step(step).invocations} {step}" for step in case.invocations] if record else [],
         counts=[f"{counts.get(store, 0)} / {case.user.expected()[store]} {store}" for store in STORES],
-        verdict=found or ["nothing is left"],
+        verdict=found or case.good_news(),
         is_good=not found,
     )
 
@@ -218,7 +218,7 @@ def _bystander(before: Listing, after: Listing) -> Result:
         request=[user, "stays"],
         states=["nobody asked"],
         attempts="",
-        invocations="",
+        invocations=[],
         counts=[f"0 / {BYSTANDER.expected()[store]} {store}" for store in STORES],
         verdict=["nothing changed, the digest is the same"] if is_same else [f"CHANGED: there are {counts}"],
         is_good=is_same,
@@ -226,7 +226,7 @@ def _bystander(before: Listing, after: Listing) -> Result:
 
 
 def _finding(whose: str, found: Sequence[str]) -> Result:
-    return Result(request=[whose], states=[], attempts="", invocations="", counts=[], verdict=found, is_good=False)
+    return Result(request=[whose], states=[], attempts="", invocations=[], counts=[], verdict=found, is_good=False)
 
 
 def _print_ways_in(emulator: Emulator, kept: Place, played: Played) -> None:

@@ -1,6 +1,7 @@
-"""What the demo does from outside: as an application, as the scheduler, and as a machine that crashes.
+"""What the demo does from outside: as an application, as the scheduler, as an operator, and as a machine that crashes.
 
-It asks for deletions, sends due events, looks at records and executions, and kills the process of a Lambda function.
+It asks for deletions, sends due events, looks at records and executions, operates on requests, and takes away what a
+deletion needs: a schedule, an execution, a permission, the process of a Lambda function.
 """
 
 from __future__ import annotations
@@ -12,15 +13,17 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from handlers.core.record import Record
-from infra.naming import FUNCTION, Naming
+from handlers.core.request_table import request_key
+from infra.naming import FUNCTION, ROLE, Naming
 from infra.settings import Settings
 from local.demo_stores import User
 from local.emulator import Emulator
-from statemachine.frame import DISPATCH, role_of
+from statemachine.frame import CANCEL_REQUEST, DISPATCH, OPERATE, SWEEP, role_of
 from statemachine.step import Step
 
 _PROC = Path("/proc")
@@ -39,9 +42,15 @@ class Names:
 
     def function(self, role: str) -> str:
         """A function's name."""
+        return self._naming().name(FUNCTION, role)
+
+    def role(self, role: str) -> str:
+        """The name of a function's IAM role, and of the role's policy."""
+        return self._naming().name(ROLE, role)
+
+    def _naming(self) -> Naming:
         platform = self.settings.platform
-        naming = Naming(prefix=platform.name_prefix, environment=self.settings.environment, region=self.region)
-        return naming.name(FUNCTION, role)
+        return Naming(prefix=platform.name_prefix, environment=self.settings.environment, region=self.region)
 
 
 class Requests:
@@ -52,23 +61,67 @@ class Requests:
         self._outputs = outputs
         self._names = names
 
-    def accept(self, user: User) -> str:
-        """What the application does when the button is pressed, without a grace period; the request's id.
+    def accept(self, user: User, *, grace_days: int = 0) -> str:
+        """What the application does when the button is pressed; the request's id.
 
-        No schedule is made: the request Lambda makes none for what is due within two minutes.
+        Without a grace period no schedule is made: the request Lambda makes none for what is due within two minutes.
         """
-        event = {"user_id": user.user_id, "identifiers": {"customer_id": user.customer_id}, "grace_days": 0}
+        event = {"user_id": user.user_id, "identifiers": {"customer_id": user.customer_id}, "grace_days": grace_days}
         return str(self._invoke(self._outputs["request_function_arn"], event)["deletion_request_id"])
 
     def due(self, request_id: str) -> Mapping[str, Any]:
         """The due event: what the schedule sends when the grace period ends, and to whom."""
-        return self._invoke(f"{self._names.function(DISPATCH)}:live", {"deletion_request_id": request_id})
+        return self._call(DISPATCH, {"deletion_request_id": request_id})
+
+    def sweep(self) -> Mapping[str, Any]:
+        """One run of the sweeper, as its schedule calls it: outcome -> how many."""
+        return self._call(SWEEP, {})
+
+    def cancel(self, request_id: str) -> Mapping[str, Any]:
+        """What the application does when the user keeps the account."""
+        return self._call(CANCEL_REQUEST, {"deletion_request_id": request_id})
+
+    def operate(self, operation: str, request_id: str) -> Mapping[str, Any]:
+        """What an operator does to a request."""
+        return self._call(OPERATE, {"operation": operation, "deletion_request_id": request_id})
+
+    def delete_schedule(self, request_id: str) -> None:
+        """Lose the schedule that was made for the request."""
+        group = self._outputs["schedule_group_name"]
+        self._emulator.client("scheduler").delete_schedule(GroupName=group, Name=request_id)
+
+    def set_back(self, request_id: str, path: str, by: timedelta) -> None:
+        """As if a time in the record had been that much earlier: nobody waits for it here."""
+        names = {f"#n{index}": part for index, part in enumerate(path.split("."))}
+        place = ".".join(names)
+        self._emulator.client("dynamodb").update_item(
+            TableName=self._outputs["request_table_name"],
+            Key=request_key(request_id),
+            UpdateExpression=f"SET {place} = {place} - :by",
+            ExpressionAttributeNames=names,
+            ExpressionAttributeValues={":by": {"N": str(int(by.total_seconds()))}},
+        )
+
+    def stop_execution(self, arn: str) -> None:
+        """End an execution, whatever it does."""
+        self._emulator.client("stepfunctions").stop_execution(executionArn=arn)
+
+    @contextmanager
+    def without_permission(self, step: Step, action: str) -> Iterator[None]:
+        """For as long as the block takes, the step's role may not do that."""
+        iam, name = self._emulator.client("iam"), self._names.role(role_of(step))
+        policy = iam.get_role_policy(RoleName=name, PolicyName=name)["PolicyDocument"]
+        iam.put_role_policy(RoleName=name, PolicyName=name, PolicyDocument=json.dumps(_denying(policy, action)))
+        try:
+            yield
+        finally:
+            iam.put_role_policy(RoleName=name, PolicyName=name, PolicyDocument=json.dumps(policy))
 
     def item(self, request_id: str) -> Mapping[str, Any]:
         """The request's item as it stands now."""
         answer = self._emulator.client("dynamodb").get_item(
             TableName=self._outputs["request_table_name"],
-            Key={"pk": {"S": f"REQUEST#{request_id}"}},
+            Key=request_key(request_id),
             ConsistentRead=True,
         )
         item: Mapping[str, Any] = answer["Item"]
@@ -80,13 +133,11 @@ class Requests:
 
     def executions(self, request_id: str) -> list[str]:
         """Names of all executions that were ever started for the request."""
-        pages = self._emulator.client("stepfunctions").get_paginator("list_executions")
-        found = (
-            execution["name"]
-            for page in pages.paginate(stateMachineArn=self._outputs["state_machine_arn"])
-            for execution in page["executions"]
-        )
-        return sorted(name for name in found if name.startswith(request_id))
+        return self._executions(request_id)
+
+    def running(self, request_id: str) -> list[str]:
+        """Names of its executions that have not ended."""
+        return self._executions(request_id, statusFilter="RUNNING")
 
     @contextmanager
     def frozen(self, step: Step) -> Iterator[list[int]]:
@@ -109,9 +160,27 @@ class Requests:
             _signal(processes, signal.SIGKILL)
             return processes
 
+    def kill(self, role: str) -> list[int]:
+        """End the processes of a function at once, whatever they do; which they were."""
+        processes = self._processes(self._names.function(role))
+        _signal(processes, signal.SIGKILL)
+        return processes
+
     def scale_waits(self, factor: float) -> None:
         """From now on waits of the state machine take this part of their time."""
         self._emulator.scale_waits(factor)
+
+    def _executions(self, request_id: str, **chosen: str) -> list[str]:
+        pages = self._emulator.client("stepfunctions").get_paginator("list_executions")
+        found = (
+            execution["name"]
+            for page in pages.paginate(stateMachineArn=self._outputs["state_machine_arn"], **chosen)
+            for execution in page["executions"]
+        )
+        return sorted(name for name in found if name.startswith(request_id))
+
+    def _call(self, role: str, event: Mapping[str, Any]) -> Mapping[str, Any]:
+        return self._invoke(f"{self._names.function(role)}:live", event)
 
     def _invoke(self, function: str, event: Mapping[str, Any]) -> Mapping[str, Any]:
         answer = self._emulator.client("lambda").invoke(FunctionName=function, Payload=json.dumps(event).encode())
@@ -124,6 +193,11 @@ class Requests:
         """Lambda workers are in the emulator's process group, and know in their environment whose they are."""
         mark = f"AWS_LAMBDA_FUNCTION_NAME={function}"
         return [pid for pid, environment in _environments(self._emulator.address.pid) if mark in environment]
+
+
+def _denying(policy: Mapping[str, Any], action: str) -> Mapping[str, Any]:
+    denied = {"Effect": "Deny", "Action": action, "Resource": "*"}
+    return {**policy, "Statement": [*policy["Statement"], denied]}
 
 
 def _environments(group: int) -> Iterator[tuple[int, list[str]]]:

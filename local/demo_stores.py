@@ -65,6 +65,18 @@ class Listing:
         own = {store: sorted(self.entries.get(user_id, {}).get(store, ())) for store in STORES}
         return hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest()
 
+    def changes(self, later: Listing, user_id: str, *, but_for: str = "") -> list[str]:
+        """Each store in which anything of the user's differs, with the counts if they do.
+
+        but_for: an attribute of entries that may differ.
+        """
+        found = []
+        for store in STORES:
+            was, then = (_without(but_for, one.entries.get(user_id, {}).get(store, ())) for one in (self, later))
+            if was != then:
+                found.append(store if len(was) == len(then) else f"{store} {len(was)} to {len(then)}")
+        return found
+
 
 class Stores:
     """The stores on one emulator."""
@@ -119,6 +131,17 @@ class Stores:
             note("identity", person["Username"], person)
         return Listing(found)
 
+    def can_sign_in(self, user: User) -> bool:
+        """Whether the user pool lets the user in."""
+        found = self._cognito.admin_get_user(UserPoolId=self.pool_id, Username=user.user_id)
+        return bool(found["Enabled"])
+
+    def is_partly_empty(self, user: User) -> bool:
+        """Whether the first file of the user is gone and another is not; one short call."""
+        page = self._s3.list_object_versions(Bucket=BUCKET, Prefix=f"users/{user.user_id}/", MaxKeys=1)
+        keys = [version["Key"] for field in _VERSIONS for version in page.get(field, ())]
+        return bool(keys) and min(_keys(user)) not in keys
+
     def versions_left(self, user: User) -> int:
         """How many versions and delete markers the bucket shows of the user now: faster than a whole listing."""
         request = {"Bucket": BUCKET, "Prefix": f"users/{user.user_id}/"}
@@ -151,7 +174,7 @@ class Stores:
         self._dynamodb.batch_write_item(RequestItems={table: [{"PutRequest": {"Item": item}} for item in items]})
 
     def _fill_bucket(self, user: User, threads: ThreadPoolExecutor) -> None:
-        keys = [f"users/{user.user_id}/album {n % 7}/photo+{n:04}.jpg" for n in range(user.files)]
+        keys = _keys(user)
         for written in (keys, keys[::4]):
             _each(threads, lambda key: self._s3.put_object(Bucket=BUCKET, Key=key, Body=key.encode()), written)
         for _ in range(user.clean_ups):
@@ -165,6 +188,16 @@ class Stores:
         for page in client.get_paginator(operation).paginate(**request):
             for field in fields:
                 yield from page.get(field, ())
+
+
+def _keys(user: User) -> list[str]:
+    return [f"users/{user.user_id}/album {n % 7}/photo+{n:04}.jpg" for n in range(user.files)]
+
+
+def _without(attribute: str, entries: Sequence[str]) -> list[str]:
+    """The entries in order, without that attribute."""
+    found = [{name: value for name, value in json.loads(entry).items() if name != attribute} for entry in entries]
+    return sorted(json.dumps(entry, sort_keys=True) for entry in found)
 
 
 def _owner_of_key(key: str) -> str | None:

@@ -42,7 +42,7 @@ class Result:
     request: Sequence[str]
     states: Sequence[str]
     attempts: str
-    invocations: str
+    invocations: Sequence[str]
     counts: Sequence[str]
     verdict: Sequence[str]
     is_good: bool
@@ -149,11 +149,11 @@ def _table(results: Iterable[Result], edges: box.Box, width: int) -> Table:
     table.add_column("states, s after it")
     if is_wide:
         table.add_column("attempts", justify="right")
-        table.add_column("DeleteFiles invoked", justify="right")
+        table.add_column("invoked", justify="right")
     table.add_column("deleted / there were")
     table.add_column("verdict of an independent listing")
     for result in results:
-        numbers = [[result.attempts], [result.invocations]] if is_wide else []
+        numbers = [[result.attempts], result.invocations] if is_wide else []
         states = result.states if is_wide or not result.attempts else [*result.states, *_numbers(result)]
         cells = (result.request, states, *numbers, result.counts)
         verdict = Text("\n".join(result.verdict), style="green" if result.is_good else "bold red")
@@ -163,4 +163,4 @@ def _table(results: Iterable[Result], edges: box.Box, width: int) -> Table:
 
 def _numbers(result: Result) -> list[str]:
     """What has no column of its own in a narrow terminal."""
-    return [f"attempts {result.attempts}", f"DeleteFiles ran {result.invocations}x"]
+    return [f"attempts {result.attempts}", *(f"invoked {line}" for line in result.invocations)]
