@@ -6,19 +6,22 @@ EMULATOR := .venv-emulator
 BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: demo test test-fast test-engine lint types format build refresh bench mutants clean help
+.PHONY: demo test test-fast test-faults test-engine lint types format build refresh bench mutants clean help
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | sort | expand -t 16
 
-demo: $(VENV)/.done $(EMULATOR)/.done .build/.done  ## delete three accounts on an emulator of AWS on this machine
+demo: $(VENV)/.done $(EMULATOR)/.done .build/.done  ## delete accounts on an emulator of AWS on this machine, with what breaks
 	@$(BIN)/python -m local demo $(ARGS)
 
-test: $(VENV)/.done $(EMULATOR)/.done .build/.done lint types  ## lint, types and every test but the real Pulumi engine's
-	@$(BIN)/python -m pytest -n 2 tests/unit tests/workflow tests/infra tests/emulator
+test: $(VENV)/.done $(EMULATOR)/.done .build/.done lint types  ## lint, types, and every test but those of the next two
+	@$(BIN)/python -m pytest -n 2 tests/unit tests/workflow tests/infra tests/fakes tests/properties tests/emulator
 
 test-fast: $(VENV)/.done .build/.done  ## what needs no emulator, without the exhaustive tests
-	@$(BIN)/python -m pytest -n 2 -q -m "not exhaustive" tests/unit tests/workflow tests/infra
+	@$(BIN)/python -m pytest -n 2 -q -m "not exhaustive" tests/unit tests/workflow tests/infra tests/fakes
+
+test-faults: $(VENV)/.done $(EMULATOR)/.done .build/.done  ## lose or kill each part of a request in turn, on the emulator
+	@$(BIN)/python -m pytest -n 2 --dist loadfile tests/faults
 
 test-engine: $(VENV)/.done $(EMULATOR)/.done .build/.done  ## the real Pulumi engine; needs Go, or pulumi on the PATH
 	@$(BIN)/python -m pytest tests/engine
@@ -40,8 +43,8 @@ refresh: $(VENV)/.done .build/.done  ## write the committed definition, diagram 
 	@$(BIN)/python -m statemachine refresh
 	@$(BIN)/python -m tests.infra.golden
 
-bench: $(VENV)/.done  ## measurements; see bench/
-	@$(BIN)/python -m bench.cold_import
+bench: $(VENV)/.done $(EMULATOR)/.done .build/.done  ## measure, and write docs/benchmarks.md; half an hour, needs Go
+	@$(BIN)/python -m bench
 
 mutants: $(VENV)/.done .build/.done  ## remove each protection in turn; some test must fail each time
 	@$(BIN)/python -m tests.mutants

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from local.config import stack_config
+from infra.stack_config import stack_config
 from local.emulator import ROOT, Emulator
 from tests.engine.engine import TIMES, Engine, Stack
 

@@ -15,7 +15,7 @@ from pulumi.automation import CommandError, DiffKind, OpType
 
 import infra.packaging
 from infra.packaging import Build, load_build
-from local.config import stack_config
+from infra.stack_config import stack_config
 from local.emulator import ROOT
 from statemachine import deletion
 from tests.engine.engine import (
