@@ -6,7 +6,7 @@ EMULATOR := .venv-emulator
 BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE := 1
 
-.PHONY: demo test test-fast test-faults test-engine lint types format build refresh bench mutants clean help
+.PHONY: demo test test-fast test-long test-engine lint types format build refresh bench mutants clean help
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | sort | expand -t 16
@@ -15,13 +15,14 @@ demo: $(VENV)/.done $(EMULATOR)/.done .build/.done  ## delete accounts on an emu
 	@$(BIN)/python -m local demo $(ARGS)
 
 test: $(VENV)/.done $(EMULATOR)/.done .build/.done lint types  ## lint, types, and every test but those of the next two
-	@$(BIN)/python -m pytest -n 2 tests/unit tests/workflow tests/infra tests/fakes tests/properties tests/emulator
+	@$(BIN)/python -m pytest -n 2 -m "not long" tests/unit tests/workflow tests/infra tests/fakes tests/properties \
+		tests/emulator
 
 test-fast: $(VENV)/.done .build/.done  ## what needs no emulator, without the exhaustive tests
 	@$(BIN)/python -m pytest -n 2 -q -m "not exhaustive" tests/unit tests/workflow tests/infra tests/fakes
 
-test-faults: $(VENV)/.done $(EMULATOR)/.done .build/.done  ## lose or kill each part of a request in turn, on the emulator
-	@$(BIN)/python -m pytest -n 2 --dist loadfile tests/faults
+test-long: $(VENV)/.done $(EMULATOR)/.done .build/.done  ## each part of a request lost or killed, alarms, runbook, demo
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m long tests/emulator tests/faults
 
 test-engine: $(VENV)/.done $(EMULATOR)/.done .build/.done  ## the real Pulumi engine; needs Go, or pulumi on the PATH
 	@$(BIN)/python -m pytest tests/engine

@@ -43,6 +43,8 @@ from tests.emulator.test_recovery import UNHEARD_OF, stop_the_clock, sweep
 from tests.infra import golden
 from tests.metric_math import value_of
 
+pytestmark = pytest.mark.long
+
 HOUR = 3_600
 LOCKED = "acme-local-contracts"
 WORKFLOW = deletion.workflow(identity=True)

@@ -25,6 +25,8 @@ from local.demo_story import plan
 from local.demo_view import Plain
 from local.emulator import HOME, PYTHON_VARIABLE, ROOT
 
+pytestmark = pytest.mark.long
+
 RUNS = "run-*"
 """Directories of emulators that are not kept."""
 

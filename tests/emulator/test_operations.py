@@ -18,6 +18,8 @@ from tests.emulator.stack import LIMIT, Stack, deploy_stack
 from tests.emulator.test_deletion import NOTHING
 from tests.emulator.test_recovery import schedules, stop_the_clock, sweep
 
+pytestmark = pytest.mark.long
+
 KEPT = 400 * 86_400
 
 

@@ -30,6 +30,8 @@ from tests.emulator.test_deletion import NOTHING
 from tests.emulator.test_recovery import stop_the_clock
 from tests.unit.ops.terminal import Ran
 
+pytestmark = pytest.mark.long
+
 DAYS = ("--grace-days", "1")
 
 

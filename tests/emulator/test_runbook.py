@@ -45,6 +45,8 @@ from tests.emulator.test_recovery import stop_the_clock, sweep
 from tests.runbook import EXAMPLE, commands, sections
 from tests.unit.ops.terminal import Ran
 
+pytestmark = pytest.mark.long
+
 BEFORE = "Before you need it"
 EXAMPLE_EXECUTION = re.compile(r"arn:aws:states:\S+:execution:\S+")
 VAULT = "acme-local-vault"

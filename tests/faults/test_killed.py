@@ -17,6 +17,8 @@ from tests.emulator.test_recovery import sweep
 from tests.faults.faults import LONG_AGO, Before, Faults, faulty_stack, happy_path
 from tests.faults.tap import Moment
 
+pytestmark = pytest.mark.long
+
 EVERY = ("I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8")
 NOT_CLAIMED = ("Claim",)
 COMPLETED_BEFORE = ("IsComplete", "Deleted")

@@ -18,6 +18,8 @@ from tests.emulator.test_recovery import events_get_lost, schedules, sweep
 from tests.faults.faults import HOUR, Faults, faulty_stack
 from tests.faults.tap import Moment
 
+pytestmark = pytest.mark.long
+
 DAY = 24 * HOUR
 EVERY = ("I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8")
 
