@@ -123,6 +123,8 @@ def test_another_retry_is_a_change_of_that_retry_and_of_the_bound_that_requests_
         f"{DEFINITION}.States.DeleteFiles.Retry[2].IntervalSeconds": (5, 10),
         f"{NAME}-request-deletion-function.environment.variables.ATTEMPT_WORST_CASE": (before, _worst_case()),
         f"{NAME}-request-deletion-live.functionVersion": ("1", world.UNKNOWN),
+        f"{NAME}-sweep-function.environment.variables.ATTEMPT_WORST_CASE": (before, _worst_case()),
+        f"{NAME}-sweep-live.functionVersion": ("1", world.UNKNOWN),
     }
     assert {one.op for one in report.changes} == {OpType.UPDATE}
     assert "~ IntervalSeconds: 5 => 10" in report.text
@@ -145,6 +147,8 @@ def test_another_timeout_is_a_change_of_the_function_and_of_all_that_waits_for_i
         f"{NAME}-delete-files-live.functionVersion": ("1", world.UNKNOWN),
         f"{NAME}-request-deletion-function.environment.variables.ATTEMPT_WORST_CASE": (before, _worst_case()),
         f"{NAME}-request-deletion-live.functionVersion": ("1", world.UNKNOWN),
+        f"{NAME}-sweep-function.environment.variables.ATTEMPT_WORST_CASE": (before, _worst_case()),
+        f"{NAME}-sweep-live.functionVersion": ("1", world.UNKNOWN),
         f"{NAME}-verify-erasure-function.environment.variables.LONGEST_LISTING": ("600", "300"),
         f"{NAME}-verify-erasure-live.functionVersion": ("1", world.UNKNOWN),
         f"{DEFINITION}.States.DeleteFiles.TimeoutSeconds": (630, 330),
