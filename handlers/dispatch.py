@@ -20,13 +20,12 @@ from handlers.core.events import as_object, request_id_of
 from handlers.core.frame import AWS_ERRORS, lambda_handler
 from handlers.core.record import Record
 from handlers.core.request_table import ConditionFailed, RequestTable
-from handlers.core.states import Status
+from handlers.core.states import STARTABLE, Status
 from handlers.core.transitions import DISPATCH, EXHAUST
 
 LONGEST_VISIBILITY = timedelta(minutes=5)
 """However often nobody claimed: the next look comes no later, so an outage is over for a request soon after its end."""
 
-_STARTABLE = frozenset({Status.SCHEDULED, Status.RETRYABLE})
 _ALREADY_STARTED = "ExecutionAlreadyExists"
 
 
@@ -61,7 +60,7 @@ def dispatch(table: RequestTable, deletion_request_id: str) -> Mapping[str, obje
     record = table.read(deletion_request_id)
     if record is None:
         raise RequestUnknown
-    if record.status not in _STARTABLE or record.due_at > clock.now():
+    if record.status not in STARTABLE or record.due_at > clock.now():
         telemetry.count(metrics.DUPLICATES_IGNORED)
         return _answer(record, "not due")
     if record.attempt - record.attempt_base >= own.max_dispatches:
@@ -89,9 +88,7 @@ def _values(record: Record, own: DispatchSettings) -> dict[str, object]:
 
 def _may_be_mine(read: Record, now: Record | None) -> bool:
     """Whether the dispatch of the attempt read was written, perhaps by us: then its execution may be started twice."""
-    return (
-        now is not None and now.status in _STARTABLE and now.attempt == read.attempt + 1 and now.claimed < now.attempt
-    )
+    return now is not None and now.status in STARTABLE and now.attempt == read.attempt + 1 and now.claimed < now.attempt
 
 
 def _start(own: DispatchSettings, record: Record, attempt: int) -> Mapping[str, object]:

@@ -14,7 +14,7 @@ from handlers.core import clock, metrics, telemetry
 from handlers.core.errors import AwsFailure, NotPossible, PersonHeld, RequestUnknown, StoreUnavailable
 from handlers.core.record import Record
 from handlers.core.request_table import ConditionFailed, RequestTable
-from handlers.core.states import Status
+from handlers.core.states import STARTABLE, Status
 from handlers.core.transition import Guard, Transition
 from handlers.core.transitions import (
     CANCEL,
@@ -34,7 +34,6 @@ TRIES = 3
 _HOLDABLE = frozenset({Status.SCHEDULED, Status.RETRYABLE, Status.PROCESSING, Status.HELD})
 _GOING_ON = frozenset({Status.SCHEDULED, Status.RETRYABLE, Status.PROCESSING})
 _UNDER_WAY = frozenset({Status.RETRYABLE, Status.PROCESSING})
-_STARTABLE = frozenset({Status.SCHEDULED, Status.RETRYABLE})
 
 RequestOperation = Callable[[RequestTable, Record], object]
 """One of the operations on a request, with what else it needs bound."""
@@ -182,7 +181,7 @@ def start_if_due(table: RequestTable, record: Record) -> bool:
 
     The operation before it is done already: a service that fails here only leaves the start to the sweeper.
     """
-    if record.status not in _STARTABLE or record.due_at > clock.now():
+    if record.status not in STARTABLE or record.due_at > clock.now():
         return False
     try:
         return bool(dispatch(table, record.deletion_request_id)["dispatched"])

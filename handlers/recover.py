@@ -76,7 +76,7 @@ def recover(table: RequestTable, record: Record) -> bool:
     Raises:
         AwsFailure: a service could not be asked; nothing was changed.
     """
-    status = _execution_status(record.owner)
+    status = str(described(record.owner)["status"])
     if status in _RUNNING:
         return False
     now = clock.now()
@@ -99,18 +99,22 @@ def recover(table: RequestTable, record: Record) -> bool:
     return True
 
 
-def _execution_status(execution: str) -> str:
-    """The service's word for it; UNKNOWN if it has never heard of it, or has forgotten it."""
+def described(execution: str) -> Mapping[str, Any]:
+    """What Step Functions says of an execution; its status is UNKNOWN if it has never heard of it, or has forgotten it.
+
+    Raises:
+        AwsFailure: it cannot be asked.
+    """
     with aws.our_errors("DescribeExecution"):
         try:
-            answer = aws.client("stepfunctions").describe_execution(
+            answer: Mapping[str, Any] = aws.client("stepfunctions").describe_execution(
                 executionArn=execution, includedData="METADATA_ONLY"
             )
         except ClientError as error:
             if aws.error_code(error) in _UNKNOWN:
-                return "UNKNOWN"
+                return {"status": "UNKNOWN"}
             raise
-    return str(answer["status"])
+    return answer
 
 
 def _backoff(own: RecoverSettings, failures: int) -> int:

@@ -11,7 +11,7 @@ from typing import Final
 
 import pulumi
 
-from handlers.core.stores import FileStore, to_json
+from handlers.core.stores import FileStore
 from infra import events, functions, schedule, storage, workflow
 from infra.alarm_list import AlarmsArgs, alarms_of, metrics_namespace
 from infra.alarms import Alarms
@@ -214,7 +214,6 @@ def own_values(site: Site, settings: Settings, plan: Workflow, key_arn: Text) ->
         "grace_minimum": _seconds(settings.grace_minimum),
         "grace_maximum": _seconds(settings.grace_maximum),
         "erase_within": _seconds(settings.erase_within),
-        "settle": _seconds(settings.settle),
         "schedule_group": schedule.group_name(site),
         "schedule_arns": schedule.schedule_arns(site),
         "schedule_role_arn": schedule.role_arn(site),
@@ -235,15 +234,13 @@ def _store_values(site: Site, settings: Settings) -> dict[str, Resolved]:
     tables = {site.arn("dynamodb", f"table/{store.table_name}") for store in settings.record_stores}
     buckets = {f"arn:{site.partition}:s3:::{store.bucket}" for store in settings.file_stores}
     values: dict[str, Resolved] = {
-        "record_stores": to_json(settings.record_stores),
+        **settings.store_values(),
         "record_table_arns": sorted(tables),
         **_index_values(site, settings),
-        "file_stores": to_json(settings.file_stores),
         "file_bucket_arns": sorted(buckets),
         "file_object_arns": sorted({_object_arn(site, store) for store in settings.file_stores}),
     }
     if settings.user_pool_id is not None:
-        values["user_pool_id"] = settings.user_pool_id
         values["user_pool_arn"] = site.arn("cognito-idp", f"userpool/{settings.user_pool_id}")
     return values
 

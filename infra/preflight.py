@@ -16,7 +16,6 @@ from typing import Final
 from handlers.core import settings as function_settings
 from handlers.core.errors import DeletionError
 from handlers.core.person import Person
-from handlers.core.stores import to_json
 from infra.errors import DeployError
 from infra.settings import Settings, read_settings
 from infra.stack_config import ConfigError, stack_config
@@ -72,19 +71,8 @@ def _check_step(step: Step, settings: Settings, person: Person) -> int:
     return UNFIT if problems else FIT
 
 
-def store_environment(settings: Settings) -> dict[str, str]:
-    """What a function learns of the stores, by the name of the Value."""
-    pool = {} if settings.user_pool_id is None else {"user_pool_id": settings.user_pool_id}
-    return {
-        "record_stores": to_json(settings.record_stores),
-        "file_stores": to_json(settings.file_stores),
-        "settle": str(int(settings.settle.total_seconds())),
-        **pool,
-    }
-
-
 def _environment(step: Step, settings: Settings) -> tuple[dict[str, str], list[str]]:
-    known = store_environment(settings)
+    known = settings.store_values()
     asked = {name: value.name for name, value in step.function.environment.items() if isinstance(value, Value)}
     given = {name: value for name, value in step.function.environment.items() if isinstance(value, str)}
     found = {name: known[value] for name, value in asked.items() if value in known}

@@ -10,7 +10,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from datetime import timedelta
 from typing import Any, Final, TypeVar, get_type_hints
 
-from handlers.core.stores import FileStore, RecordStore
+from handlers.core.stores import FileStore, RecordStore, to_json
 from handlers.core.templates import USER_ID
 from infra.errors import ConfigurationError, refuse
 from infra.naming import name_part_problems
@@ -87,6 +87,16 @@ class Settings:
             problems.append(f"user_pool_id {self.user_pool_id!r}: a pool's id looks like eu-west-1_AbCdEfGhI")
         problems += self._time_problems()
         refuse(problems)
+
+    def store_values(self) -> dict[str, str]:
+        """What a function is told of the stores, by the name of the Value."""
+        pool = {} if self.user_pool_id is None else {"user_pool_id": self.user_pool_id}
+        return {
+            "record_stores": to_json(self.record_stores),
+            "file_stores": to_json(self.file_stores),
+            "settle": str(int(self.settle.total_seconds())),
+            **pool,
+        }
 
     def place_problems(self, account: str, region: str) -> list[str]:
         """What cannot be reached from a stack in this account and Region."""

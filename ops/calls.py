@@ -1,7 +1,7 @@
 """Asks deployed functions. Every change of a request goes this way: there is no second protocol."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from handlers.core import aws, errors
@@ -65,10 +65,4 @@ def invoke(
 
 
 def _declared() -> Mapping[str, type[errors.DeletionError]]:
-    return {error.__name__: error for error in _below(errors.DeletionError)}
-
-
-def _below(error: type[errors.DeletionError]) -> Iterator[type[errors.DeletionError]]:
-    for below in error.__subclasses__():
-        yield below
-        yield from _below(below)
+    return {error.__name__: error for error in errors.below(errors.DeletionError)}

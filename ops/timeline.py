@@ -8,17 +8,15 @@ from botocore.exceptions import ClientError
 
 from handlers.core import aws
 from handlers.core.states import Status
+from handlers.recover import described
 from ops.reading import Request
 
-UNKNOWN = "UNKNOWN"
-"""The status of an execution that Step Functions has never heard of, or has forgotten."""
 RUNNING = "RUNNING"
 """The status of an execution that has not ended."""
 MAX_CAUSE = 500
 """Characters of a cause that are shown."""
 
 _CONSOLES = {"aws-cn": "console.amazonaws.cn", "aws-us-gov": "console.amazonaws-us-gov.com"}
-_FORGOTTEN = frozenset({"ExecutionDoesNotExist", "InvalidArn"})
 _MOMENTS = {
     "requested_at": "requested",
     "accepted_at": "accepted",
@@ -101,15 +99,7 @@ def describe(execution_arn: str) -> Execution:
     Raises:
         AwsFailure: Step Functions cannot be asked.
     """
-    with aws.our_errors("DescribeExecution"):
-        try:
-            answer = aws.client("stepfunctions").describe_execution(
-                executionArn=execution_arn, includedData="METADATA_ONLY"
-            )
-        except ClientError as error:
-            if aws.error_code(error) in _FORGOTTEN:
-                return Execution(arn=execution_arn, status=UNKNOWN)
-            raise
+    answer = described(execution_arn)
     return Execution(
         arn=execution_arn,
         status=str(answer["status"]),

@@ -39,6 +39,8 @@ _SCHEDULES: Mapping[str, str | Value] = {
 }
 _SUBJECTS: Mapping[str, str | Value] = {"REALM": Value("realm"), "HMAC_KEY_ID": Value("hmac_key_id")}
 _MAKE_SUBJECT = Allow("kms:GenerateMac", on=Value("hmac_key_arn"))
+_READ_AND_UPDATE = Allow(("dynamodb:GetItem", "dynamodb:UpdateItem"), on=_TABLE)
+_DELETE_SCHEDULE = Allow("scheduler:DeleteSchedule", on=Value("schedule_arns"))
 _MAKE_SCHEDULE = (
     Allow("scheduler:CreateSchedule", on=Value("schedule_arns")),
     Allow(
@@ -182,7 +184,7 @@ def _complete(plan: Plan) -> FunctionSpec:
             **_KEEP,
             "DEPLOYED_STEPS": json.dumps([step.name for step in plan.steps]),
         },
-        allow=(Allow(("dynamodb:GetItem", "dynamodb:UpdateItem"), on=_TABLE),),
+        allow=(_READ_AND_UPDATE,),
     )
 
 
@@ -192,7 +194,7 @@ def _cancel() -> FunctionSpec:
         handler=path_of(HANDLERS[CANCEL]),
         timeout=timedelta(seconds=60),
         environment={**_TABLE_ENVIRONMENT, **_KEEP},
-        allow=(Allow(("dynamodb:GetItem", "dynamodb:UpdateItem"), on=_TABLE),),
+        allow=(_READ_AND_UPDATE,),
     )
 
 
@@ -229,8 +231,8 @@ def _cancel_request(plan: Plan) -> FunctionSpec:
         timeout=timedelta(seconds=60),
         environment={**_dispatch_environment(plan), **_GROUP, **_KEEP},
         allow=(
-            Allow(("dynamodb:GetItem", "dynamodb:UpdateItem"), on=_TABLE),
-            Allow("scheduler:DeleteSchedule", on=Value("schedule_arns")),
+            _READ_AND_UPDATE,
+            _DELETE_SCHEDULE,
             _START,
         ),
     )
@@ -244,7 +246,7 @@ def _operate(plan: Plan) -> FunctionSpec:
         environment={**_dispatch_environment(plan), **_SUBJECTS, **_SCHEDULES, **_KEEP},
         allow=(
             Allow(("dynamodb:ConditionCheckItem", "dynamodb:GetItem", "dynamodb:UpdateItem"), on=_TABLE),
-            Allow("scheduler:DeleteSchedule", on=Value("schedule_arns")),
+            _DELETE_SCHEDULE,
             _MAKE_SUBJECT,
             *_MAKE_SCHEDULE,
             _START,
@@ -259,7 +261,7 @@ def _dispatch(plan: Plan) -> FunctionSpec:
         timeout=timedelta(seconds=60),
         environment=_dispatch_environment(plan),
         allow=(
-            Allow(("dynamodb:GetItem", "dynamodb:UpdateItem"), on=_TABLE),
+            _READ_AND_UPDATE,
             _START,
         ),
         asynchronous=Asynchronous(),
@@ -290,7 +292,7 @@ def _recover(plan: Plan) -> FunctionSpec:
         timeout=timedelta(seconds=60),
         environment={**_dispatch_environment(plan), **_recover_environment(plan)},
         allow=(
-            Allow(("dynamodb:GetItem", "dynamodb:UpdateItem"), on=_TABLE),
+            _READ_AND_UPDATE,
             Allow("states:DescribeExecution", on=Value("execution_arns")),
             Allow("states:StartExecution", on=Value("state_machine_arn")),
         ),

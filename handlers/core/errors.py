@@ -32,9 +32,18 @@ Only the class name and the message cross the Lambda boundary (https://docs.aws.
 python-exceptions.html), so each class writes its own message from facts that are no personal data.
 """
 
+from collections.abc import Iterator
+
 
 class DeletionError(Exception):
     """The root of the errors that a handler declares."""
+
+
+def below(error: type[DeletionError]) -> Iterator[type[DeletionError]]:
+    """Every class under an error, at any depth."""
+    for one in error.__subclasses__():
+        yield one
+        yield from below(one)
 
 
 class QuietEnd(DeletionError):

@@ -15,6 +15,10 @@ class Status(StrEnum):
     FAILED = "FAILED"
 
 
+STARTABLE = frozenset({Status.SCHEDULED, Status.RETRYABLE})
+"""What waits for its next attempt."""
+
+
 class StepStatus(StrEnum):
     """Where one step of a request stands; a step that never began has an empty map and no status."""
 

@@ -1,13 +1,13 @@
 """Asks the functions of the steps about their stores: each answers with its own step's rights, and no more."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
-from handlers.core import aws, errors
-from handlers.core.errors import DeletionError, OwnershipLost, Permanent, StoreRefused, StoreUnavailable
+from handlers.core import aws
+from handlers.core.errors import DeletionError, OwnershipLost, Permanent, StoreRefused, StoreUnavailable, below
 from handlers.core.events import TaskInput
 
 ANSWER = timedelta(seconds=10)
@@ -51,12 +51,6 @@ def _failure(task: TaskInput, operation: str, error_type: str) -> DeletionError:
     """What a step's failed answer means for whoever asked, by its error class alone."""
     if error_type == OwnershipLost.__name__:
         return OwnershipLost(task.deletion_request_id, task.step)
-    if error_type in {error.__name__ for error in _below(Permanent)}:
+    if error_type in {error.__name__ for error in below(Permanent)}:
         return StoreRefused(operation, error_type)
     return StoreUnavailable(operation, error_type)
-
-
-def _below(error: type[errors.DeletionError]) -> Iterator[type[errors.DeletionError]]:
-    for below in error.__subclasses__():
-        yield below
-        yield from _below(below)
