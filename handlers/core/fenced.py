@@ -11,13 +11,13 @@ Nothing is lost by it: a partition takes about 1,000 write units a second, and o
 or more.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-from handlers.core import aws
 from handlers.core.checkpoint import Checkpoint
 from handlers.core.errors import StoreRefused, Throttled
+from handlers.core.patience import OutOfTime, pause
 from handlers.core.request_table import ItemsChanged, TransactionRefused
 
 MAX_DELETES = 99
@@ -26,32 +26,7 @@ developerguide/Constraints.html)."""
 STEADY = 8
 """Transactions of a size that went through before a larger one is tried, after one that was too large: items of one
 user are often of one size."""
-LONGEST_BACK_OFF = 7
-"""The refusal from which on waits grow no more: 6.4 s at most, well within checkpoint.RESERVE."""
-
 _INVALID = frozenset({"ValidationError", "ValidationException"})
-
-_Answer = TypeVar("_Answer")
-
-
-class OutOfTime(Exception):  # noqa: N818 (it is an answer, not a mistake)
-    """This invocation has no time for one more call; the next one goes on."""
-
-
-def patiently(call: Callable[[], _Answer], has_time: Callable[[], bool]) -> _Answer:
-    """Make a call that reads, again and again while the service asks for fewer.
-
-    Raises:
-        OutOfTime: before a call for which there is no time.
-    """
-    refusals = 0
-    while has_time():
-        try:
-            return call()
-        except Throttled:
-            refusals += 1
-            aws.back_off(min(refusals, LONGEST_BACK_OFF))
-    raise OutOfTime
 
 
 @dataclass(slots=True)
@@ -97,7 +72,7 @@ class FencedDeletes:
         self.size = max(1, tried // 2)
         if refused.code not in _INVALID:
             self._refusals += 1
-            aws.back_off(min(self._refusals, LONGEST_BACK_OFF))
+            pause(self._refusals)
         elif tried == 1:
             raise StoreRefused(refused.operation, refused.code) from None
         else:

@@ -13,28 +13,23 @@ from dataclasses import dataclass, field
 
 from handlers.core import aws
 from handlers.core.errors import AccessDenied, Retryable, StoreMissing, StoreUnavailable, Throttled
+from handlers.core.patience import OutOfTime, pause
 from handlers.steps._bucket import Bucket
-from handlers.steps._files import PAGE, Entry, Fetch, Kind, Marker, Page
+from handlers.steps._files import PAGE, Entry, Kind
 
 CALLS = 8
 """Calls in flight at most."""
 _GROWTH = 100
 """By how many keys the window grows with each call that went through."""
-_CALMEST = 7
-"""From this many refusals in a row on, pauses grow no more: they are at most 6.4 s."""
 
 _GONE = frozenset({"NoSuchKey", "NoSuchVersion"})
 _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML 1.0 cannot express, so DeleteObjects cannot carry it (https://www.w3.org/TR/xml/#charsets)."""
 
-_REFUSED = (Throttled, StoreUnavailable)
+REFUSED = (Throttled, StoreUnavailable)
 """A call came too soon, or its outcome is unknown. All of S3's calls here are safe to repeat."""
 
 HasTime = Callable[[], bool]
-
-
-class OutOfTime(Exception):  # noqa: N818 (it is an answer, not a mistake)
-    """The next invocation goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,24 +109,7 @@ class Deleting:
         waiting.extendleft(reversed(refused))
         self.window.shrink(in_flight)
         if self.has_time():
-            aws.back_off(min(self.window.refusals, _CALMEST))
-
-
-def patiently(fetch: Fetch, has_time: HasTime) -> Fetch:
-    """The same listing, which waits while S3 wants fewer calls or fails; OutOfTime when no time is left for a page."""
-
-    def patient(after: Marker) -> Page:
-        refusals = 0
-        while has_time():
-            if refusals:
-                aws.back_off(min(refusals, _CALMEST))
-            try:
-                return fetch(after)
-            except _REFUSED:
-                refusals += 1
-        raise OutOfTime
-
-    return patient
+            pause(self.window.refusals)
 
 
 def _landed(flying: dict[Future[_Answer], int]) -> list[Future[_Answer]]:
@@ -166,7 +144,7 @@ def _delete_together(bucket: Bucket, chunk: Sequence[Entry]) -> _Answer:
     objects = [{"Key": entry.key, "VersionId": entry.id} for entry in chunk]
     try:
         answer = bucket.call("delete_objects", Delete={"Objects": objects, "Quiet": True})
-    except _REFUSED:
+    except REFUSED:
         return _Answer(refused=tuple(chunk))
     codes = _codes(chunk, answer.get("Errors", ()))
     if codes is None:
@@ -201,7 +179,7 @@ def _identity(entry: Entry) -> tuple[str, str]:
 def _delete_one(bucket: Bucket, entry: Entry) -> _Answer:
     try:
         bucket.call("delete_object", Key=entry.key, VersionId=entry.id)
-    except _REFUSED:
+    except REFUSED:
         return _Answer(refused=(entry,))
     except AccessDenied:
         return _Answer(denied=(entry,))
@@ -217,7 +195,7 @@ def _abort(bucket: Bucket, upload: Entry) -> _Answer:
     for operation in ("abort_multipart_upload", "list_parts"):
         try:
             bucket.call(operation, Key=upload.key, UploadId=upload.id)
-        except _REFUSED:
+        except REFUSED:
             break
         except StoreMissing as missing:
             if missing.code != "NoSuchUpload":

@@ -17,18 +17,33 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from threading import Event
 
 from handlers.core import clock, settings
 from handlers.core.checkpoint import Again, Checkpoint, Done
 from handlers.core.errors import RetentionLocked
 from handlers.core.frame import step_handler
+from handlers.core.patience import OutOfTime, patiently
 from handlers.core.person import Person
 from handlers.core.stores import FileStore
 from handlers.steps._bucket import Bucket
 from handlers.steps._bucket_fitness import problems
-from handlers.steps._deleting import CALLS, Deleting, OutOfTime, patiently
-from handlers.steps._files import Batch, Bounds, Entry, Fetch, Place, Uploads, Versions, batches, pages, pages_ahead
+from handlers.steps._deleting import CALLS, REFUSED, Deleting
+from handlers.steps._files import (
+    Batch,
+    Bounds,
+    Entry,
+    Fetch,
+    Marker,
+    Page,
+    Place,
+    Uploads,
+    Versions,
+    batches,
+    pages,
+    pages_ahead,
+)
 from handlers.steps._locks import Locks
 
 
@@ -119,12 +134,15 @@ class _Emptying:
         def goes_on() -> bool:
             return not workers.stopping.is_set() and checkpoint.has_time()
 
+        def fetch(after: Marker) -> Page:
+            return patiently(partial(place.page, after), goes_on, REFUSED)
+
         return cls(
             place=place,
             checkpoint=checkpoint,
             workers=workers,
             deleting=Deleting(place.bucket, workers.deleters, checkpoint.has_time),
-            fetch=patiently(place.page, goes_on),
+            fetch=fetch,
             since=clock.now(),
         )
 

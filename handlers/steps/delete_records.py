@@ -21,9 +21,10 @@ from functools import partial
 
 from handlers.core import settings
 from handlers.core.checkpoint import Again, Checkpoint, Done
-from handlers.core.errors import StoreUnfit
-from handlers.core.fenced import FencedDeletes, OutOfTime, patiently
+from handlers.core.errors import StoreUnfit, Throttled
+from handlers.core.fenced import FencedDeletes
 from handlers.core.frame import step_handler
+from handlers.core.patience import OutOfTime, patiently
 from handlers.core.person import Person
 from handlers.core.stores import RecordStore
 from handlers.steps._record_checks import store_problems
@@ -82,7 +83,7 @@ def _count(store: RecordStore, person: Person) -> int:
 
 
 def _empty(store: RecordStore, checkpoint: Checkpoint) -> None:
-    reading = partial(patiently, has_time=checkpoint.has_time)
+    reading = partial(patiently, has_time=checkpoint.has_time, refused=(Throttled,))
     items = UserItems(store=store, person=checkpoint.person, reading=reading)
     deletes = FencedDeletes(checkpoint, store.name)
     while _pass_through(items, deletes):
