@@ -29,7 +29,9 @@ from handlers.operations import start_if_due
 
 _EXECUTION = re.compile(r"(?P<id>del_[0-9A-Z]{26})-(?P<attempt>[1-9][0-9]*)")
 _RUNNING = frozenset({"RUNNING", "PENDING_REDRIVE"})
-_UNKNOWN = frozenset({"ExecutionDoesNotExist", "InvalidArn"})
+_NO_EXECUTION = frozenset({"ExecutionDoesNotExist", "InvalidArn"})
+UNKNOWN = "UNKNOWN"
+"""The status of an execution that Step Functions has never heard of, or has forgotten."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +102,7 @@ def recover(table: RequestTable, record: Record) -> bool:
 
 
 def described(execution: str) -> Mapping[str, Any]:
-    """What Step Functions says of an execution; its status is UNKNOWN if it has never heard of it, or has forgotten it.
+    """What Step Functions says of an execution; its status is UNKNOWN where it knows of none.
 
     Raises:
         AwsFailure: it cannot be asked.
@@ -111,8 +113,8 @@ def described(execution: str) -> Mapping[str, Any]:
                 executionArn=execution, includedData="METADATA_ONLY"
             )
         except ClientError as error:
-            if aws.error_code(error) in _UNKNOWN:
-                return {"status": "UNKNOWN"}
+            if aws.error_code(error) in _NO_EXECUTION:
+                return {"status": UNKNOWN}
             raise
     return answer
 

