@@ -6,7 +6,7 @@ the fence, before each batch of effects, or let `delete_items` do both in one tr
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Protocol
 
@@ -21,12 +21,12 @@ from handlers.core.errors import (
     UndoInFlight,
 )
 from handlers.core.events import TaskInput
-from handlers.core.person import Person
+from handlers.core.person import Identity, Person
 from handlers.core.record import Record, StepRecord
 from handlers.core.request_table import ConditionFailed, RequestTable
 from handlers.core.states import StepStatus
 from handlers.core.transition import Transition
-from handlers.core.transitions import FINISH, HOLD_LOCKED, HOLD_LOCKED_UNTIL, PROGRESS, REOPEN
+from handlers.core.transitions import FINISH, HOLD_LOCKED, HOLD_LOCKED_UNTIL, NOTE_LINKS, PROGRESS, REOPEN
 
 RESERVE = timedelta(seconds=30)
 """Kept back at the end of an invocation: one call at its slowest, all of aws.TRIES with their backoff."""
@@ -123,12 +123,22 @@ class Checkpoint:
         Raises:
             Superseded, OwnershipLost: nothing may be deleted.
         """
-        values = self._next_values(batch or {}, pause)
-        try:
-            self.table.update(PROGRESS, self.task.deletion_request_id, values, step=self.task.step)
-        except ConditionFailed as failed:
-            raise self._lost(failed.record) from None
-        self._advance(values)
+        self._write(PROGRESS, self._next_values(batch or {}, pause))
+
+    def note_links(self, identity: Identity) -> None:
+        """Prove the fence and record the profiles that are linked to the user by now; the batch stays recorded.
+
+        Whoever looks later, and after the user is gone, knows them from the record alone.
+
+        Args:
+            identity: the recorded one with more in `linked`, at the end: batches know profiles by their place.
+
+        Raises:
+            Superseded, OwnershipLost: nothing was recorded, and nothing may be deleted.
+        """
+        linked = [asdict(profile) for profile in identity.linked]
+        self._write(NOTE_LINKS, {**self._next_values(self.batch, timedelta(0)), "linked": linked})
+        self.person = replace(self.person, identity=identity)
 
     def delete_items(self, store: str, deletes: Sequence[Mapping[str, Any]]) -> None:
         """Delete DynamoDB items in one transaction with the progress: a worker without the fence deletes nothing.
@@ -151,6 +161,13 @@ class Checkpoint:
         except BaseException:
             self.add(store, -len(deletes))
             raise
+        self._advance(values)
+
+    def _write(self, transition: Transition, values: Mapping[str, Any]) -> None:
+        try:
+            self.table.update(transition, self.task.deletion_request_id, values, step=self.task.step)
+        except ConditionFailed as failed:
+            raise self._lost(failed.record) from None
         self._advance(values)
 
     def _next_values(self, batch: Mapping[str, Any], pause: timedelta) -> dict[str, Any]:

@@ -27,6 +27,7 @@ PARAMETERS: Mapping[str, str] = {
     "fence": "N",
     "fence_after": "N",
     "id": "S",
+    "linked": "L",
     "me": "S",
     "now": "N",
     "owner": "S",

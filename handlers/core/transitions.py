@@ -186,6 +186,15 @@ PROGRESS = Transition(
     mine={"fence": "fence", "seq": "seq", "steps.#step.deleted": "deleted"},
 )
 
+NOTE_LINKS = Transition(
+    name="note links",
+    moves=_SAME_STATUS,
+    runs_in=RunsIn.LAMBDA,
+    condition=PROGRESS.condition,
+    set=(*PROGRESS.set, "#identity.#linked = :linked"),
+    mine={**PROGRESS.mine, "identity.linked": "linked"},
+)
+
 FINISH = Transition(
     name="finish",
     moves=_SAME_STATUS,
@@ -445,8 +454,8 @@ DEFER = Transition(
 
 ALL: tuple[Transition, ...] = (
     ACCEPT, ACCEPT_HELD, DISPATCH, EXHAUST, CLAIM, BEGIN_COMPENSATABLE, BEGIN_FORWARD, BEGIN_ERASING, BEGIN_VERIFY,
-    PROGRESS, FINISH, REOPEN, COMPLETE, MARK_RETRYABLE, MARK_FAILED, MARK_HELD, MARK_CANCELLED, REQUEUE, POSTPONE,
-    UNDO_BEGIN, UNDO_CALL, UNDO_DONE, RECOVER, CANCEL, CANCEL_TOUCHED, HOLD, HOLD_UNTIL, HOLD_LOCKED,
+    PROGRESS, NOTE_LINKS, FINISH, REOPEN, COMPLETE, MARK_RETRYABLE, MARK_FAILED, MARK_HELD, MARK_CANCELLED, REQUEUE,
+    POSTPONE, UNDO_BEGIN, UNDO_CALL, UNDO_DONE, RECOVER, CANCEL, CANCEL_TOUCHED, HOLD, HOLD_UNTIL, HOLD_LOCKED,
     HOLD_LOCKED_UNTIL, RELEASE, REDRIVE, DEFER,
 )  # fmt: skip
 """All of them, in the order of a request's life."""

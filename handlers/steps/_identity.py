@@ -7,7 +7,9 @@ external provider is reached by user name, after a look showed that the name sti
 A profile of an external provider that is linked to a user keeps a sub of its own, which only ListUsers shows: as long
 as the link lives, a call by its name reaches the user that it is linked to (https://github.com/aws/aws-sdk-net/issues/
 1883, https://github.com/aws/aws-sdk-go/issues/4218). It outlives that user and must be deleted after it
-(https://github.com/aws-amplify/amplify-js/issues/6121).
+(https://github.com/aws-amplify/amplify-js/issues/6121). Once the user is gone no list says which profiles were linked
+to it: ListUsers has no filter for that (https://docs.aws.amazon.com/cognito-user-identity-pools/latest/APIReference/
+API_ListUsers.html). So a step that sees a link which the record does not know writes it down first.
 """
 
 import json
@@ -18,6 +20,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from handlers.core import aws
+from handlers.core.checkpoint import Checkpoint
 from handlers.core.person import Identity, Profile
 
 NOT_FOUND = "UserNotFoundException"
@@ -70,6 +73,26 @@ def linked(pool: str, user: PoolUser) -> tuple[Profile, ...]:
         # A user of an external provider has its own provider among its identities.
         if one is not None and one.sub != user.sub
     )
+
+
+def linked_since(pool: str, identity: Identity, user: PoolUser | None) -> tuple[Profile, ...]:
+    """The profiles that are linked to the recorded user now and that the record does not know; none if it is gone."""
+    known = {profile.sub for profile in identity.profiles()}
+    return tuple(one for one in linked(pool, user) if one.sub not in known) if user is not None else ()
+
+
+def with_links(checkpoint: Checkpoint, pool: str, identity: Identity, user: PoolUser | None) -> Identity:
+    """The recorded identity with what was linked to its user since; the record knows it too before this returns.
+
+    Raises:
+        Superseded, OwnershipLost: nothing may be done.
+    """
+    late = linked_since(pool, identity, user)
+    if not late:
+        return identity
+    whole = replace(identity, linked=(*identity.linked, *late))
+    checkpoint.note_links(whole)
+    return whole
 
 
 def recorded(pool: str, user: PoolUser) -> Identity:

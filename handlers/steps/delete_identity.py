@@ -1,23 +1,27 @@
 """Deletes the user from the Cognito user pool, with the profiles of external providers that are linked to it.
 
-Done when: neither a look by the recorded sub and user name nor a search by sub finds any of the recorded profiles.
+Done when: neither a look by the recorded sub and user name nor a search by sub finds any of the recorded profiles, to
+which belong those that were linked since the request was accepted: they are recorded before the user is deleted, so the
+verification looks for each of them too.
 Safe to repeat because: only profiles with a recorded sub are deleted, and a sub is never given again; a user who
 registers again under the same name, or by the same provider, has another one.
 Leaves open: between the look and the delete, the name of a user of an external provider could pass to a new profile of
 the same person; tokens already issued stay valid until they expire (https://docs.aws.amazon.com/cognito/latest/
-developerguide/amazon-cognito-user-pools-using-tokens-with-identity-providers.html); a profile that was linked after
-the request was accepted is deleted too, but the verification, which knows what was recorded then, does not look for it.
+developerguide/amazon-cognito-user-pools-using-tokens-with-identity-providers.html). Only the living user says what is
+linked to it, and only an eventually consistent search shows those profiles; ListUsers filters by none of a user's
+identities (https://docs.aws.amazon.com/cognito-user-identity-pools/latest/APIReference/API_ListUsers.html). So a
+profile stays unknown, and is neither deleted nor verified, if it was linked within the seconds between the last look
+and the delete, if the search did not show it yet, or if somebody else deleted the user before a step saw the link.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 
 from handlers.core import settings
 from handlers.core.checkpoint import Again, Checkpoint, Done
 from handlers.core.errors import AccessDenied, EffectPending, StoreMissing, StoreRefused
 from handlers.core.frame import step_handler
-from handlers.core.person import Identity, Person, Profile
-from handlers.steps._identity import PoolSettings, call, find, linked, look, search
+from handlers.core.person import Person, Profile
+from handlers.steps._identity import PoolSettings, call, find, linked_since, look, search, with_links
 
 STORE = "identity"
 """Under which name the profiles count."""
@@ -30,13 +34,13 @@ def handler(checkpoint: Checkpoint) -> Done | Again:
     if identity is None:
         return Done()
     pool = settings.load(PoolSettings).user_pool_id
-    late = _linked_since(checkpoint, pool, identity)
-    for number, profile in enumerate((*identity.profiles(), *late)):
+    identity = with_links(checkpoint, pool, identity, find(pool, identity))
+    for number, profile in enumerate(identity.profiles()):
         user = find(pool, profile)
         if user is None:
             _count_if_recorded(checkpoint, number)
             continue
-        checkpoint.progress({"profile": number, "late": [asdict(one) for one in late]})
+        checkpoint.progress({"profile": number})
         if user.address is None or not _delete(pool, user.address, profile):
             raise EffectPending(checkpoint.task.deletion_request_id, checkpoint.task.step, "AdminDeleteUser")
         checkpoint.add(STORE, 1)
@@ -45,11 +49,13 @@ def handler(checkpoint: Checkpoint) -> Done | Again:
 
 
 def remaining(person: Person) -> Mapping[str, int]:
-    """How many of the recorded profiles the pool still shows."""
+    """How many profiles of the user the pool still shows: the recorded ones, and what is linked to the user by now."""
     if person.identity is None:
         return {STORE: 0}
     pool = settings.load(PoolSettings).user_pool_id
-    return {STORE: sum(find(pool, profile) is not None for profile in person.identity.profiles())}
+    users = [find(pool, profile) for profile in person.identity.profiles()]
+    late = linked_since(pool, person.identity, users[0])
+    return {STORE: sum(user is not None for user in users) + len(late)}
 
 
 def preflight(person: Person) -> Sequence[str]:
@@ -67,15 +73,6 @@ def preflight(person: Person) -> Sequence[str]:
         except StoreRefused as refused:
             problems.append(f"store {STORE}: {refused}; correct user_pool_id")
     return problems
-
-
-def _linked_since(checkpoint: Checkpoint, pool: str, identity: Identity) -> tuple[Profile, ...]:
-    """What was linked since the request was accepted: only the main profile knows, so the batch keeps it."""
-    if "late" in checkpoint.batch:
-        return tuple(Profile(**profile) for profile in checkpoint.batch["late"])
-    user = find(pool, identity)
-    known = {profile.sub for profile in identity.profiles()}
-    return tuple(one for one in linked(pool, user) if one.sub not in known) if user is not None else ()
 
 
 def _count_if_recorded(checkpoint: Checkpoint, number: int) -> None:

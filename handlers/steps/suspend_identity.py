@@ -14,8 +14,7 @@ from datetime import timedelta
 from handlers.core import clock, settings
 from handlers.core.checkpoint import Again, Checkpoint, Done
 from handlers.core.frame import step_handler
-from handlers.core.person import Identity
-from handlers.steps._identity import PoolSettings, call, find
+from handlers.steps._identity import PoolSettings, call, find, with_links
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +29,7 @@ class SuspendSettings(PoolSettings):
 def handler(checkpoint: Checkpoint) -> Done | Again:
     """Suspend the recorded profiles, and settle."""
     own = settings.load(SuspendSettings)
-    users = _reachable(own.user_pool_id, checkpoint.person.identity)
+    users = _reachable(checkpoint, own.user_pool_id)
     if not users:
         return Done()
     signed_out_at = checkpoint.batch.get("signed_out_at")
@@ -47,7 +46,12 @@ def handler(checkpoint: Checkpoint) -> Done | Again:
     return Again(wait=timedelta(seconds=left)) if left > 0 else Done()
 
 
-def _reachable(pool: str, identity: Identity | None) -> list[tuple[str, bool]]:
+def _reachable(checkpoint: Checkpoint, pool: str) -> list[tuple[str, bool]]:
     """Address of each recorded profile that calls reach, and whether it is enabled."""
-    found = [find(pool, profile) for profile in (identity.profiles() if identity else ())]
+    identity = checkpoint.person.identity
+    if identity is None:
+        return []
+    found = [find(pool, profile) for profile in identity.profiles()]
+    # The user may be gone when the deletion looks; a profile that is linked now then needs what is recorded here.
+    with_links(checkpoint, pool, identity, found[0])
     return [(user.address, user.enabled) for user in found if user is not None and user.address is not None]

@@ -14,6 +14,7 @@ import pytest
 from handlers.core.record import Record
 from handlers.core.states import Status
 from handlers.core.transitions import CANCEL_TOUCHED, RECOVER, REDRIVE
+from local.demo_stores import User
 from local.waiting import wait_until
 from statemachine.deletion import DELETE_RECORDS
 from tests.emulator.stack import LIMIT, Stack, deploy_stack, fresh_stack
@@ -50,6 +51,41 @@ def test_a_due_request_deletes_everything_of_its_user_and_nothing_of_another(sta
     assert deleted(stack, request) == user.expected()
     assert stack.states(request) == list(HAPPY_PATH)
     assert stack.execution(request)["status"] == "SUCCEEDED"
+
+
+@pytest.mark.invariant("I3")
+def test_a_profile_that_was_linked_after_the_request_was_accepted_goes_with_its_user(stack: Stack) -> None:
+    user = stack.sign_up()
+    request = str(stack.ask(user, grace_days=1)["deletion_request_id"])
+    link(stack, user, "Google_10001")
+    for end in ("grace_ends_at", "due_at"):
+        stack.set_back(request, end, 86_400)
+    stack.requests.due(request)
+    record = stack.ended(request)
+    assert record.status is Status.COMPLETED, record
+    assert stack.counts(user) == NOTHING
+    assert names_in_pool(stack, "Google_") == []
+    assert deleted(stack, request) == {**user.expected(), "identity": 2}
+    assert "Google_10001" not in json.dumps(stack.item(request))
+
+
+def link(stack: Stack, user: User, name: str) -> None:
+    """A profile of an external provider that is linked to a user, as far as the emulator can show one."""
+    cognito = stack.client("cognito-idp")
+    provider, user_id = name.rsplit("_", 1)
+    identities = json.dumps([{"providerName": provider, "userId": user_id}])
+    cognito.admin_create_user(UserPoolId=stack.stores.pool_id, Username=name)
+    cognito.admin_update_user_attributes(
+        UserPoolId=stack.stores.pool_id,
+        Username=user.user_id,
+        UserAttributes=[{"Name": "identities", "Value": identities}],
+    )
+
+
+def names_in_pool(stack: Stack, prefix: str) -> list[str]:
+    """The user names that begin so."""
+    answer = stack.client("cognito-idp").list_users(UserPoolId=stack.stores.pool_id, Filter=f'username ^= "{prefix}"')
+    return [user["Username"] for user in answer["Users"]]
 
 
 @pytest.mark.invariant("I8")

@@ -1,5 +1,6 @@
 """The checkpoint: nothing is done without a fence, and the lease is renewed without waste."""
 
+from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from handlers.core.checkpoint import Again, Done, FrameCheckpoint, StepDone
 from handlers.core.errors import OwnershipLost, RequestUnknown, RetentionLocked, Superseded, UndoInFlight
 from handlers.core.events import TaskInput
+from handlers.core.person import Identity, Profile
 from handlers.core.request_table import RequestTable
 from handlers.core.transitions import BEGIN_COMPENSATABLE, BEGIN_ERASING
 from tests.world import OWNER, TABLE, Context, World
@@ -114,6 +116,34 @@ def test_a_pause_is_covered_by_the_lease(world: World, request_id: str) -> None:
     checkpoint.progress(pause=timedelta(hours=1))
 
     assert world.record(request_id)["due_at"] == world.now + 3600 + 900
+
+
+def test_links_are_recorded_beside_the_batch_and_the_counts(world: World, request_id: str) -> None:
+    main = Identity(sub="s", username="user-a1b2", enabled=True)
+    whole = replace(main, linked=(Profile(sub="t", username="Google_1", enabled=False),))
+    world.change(request_id, identity=asdict(main))
+    checkpoint = begin(request_id)
+    checkpoint.progress({"size": 5})
+    checkpoint.add("photos", 2)
+
+    checkpoint.note_links(whole)
+
+    step = step_of(world, request_id)
+    assert (step["batch"], step["deleted"]) == ({"size": 5}, {"photos": 2})
+    assert checkpoint.person.identity == begin(request_id).person.identity == whole
+
+
+@pytest.mark.invariant("I5")
+def test_a_worker_without_the_fence_records_no_links(world: World, request_id: str) -> None:
+    main = Identity(sub="s", username="user-a1b2", enabled=True)
+    world.change(request_id, identity=asdict(main))
+    first, _ = begin(request_id), begin(request_id)
+
+    with pytest.raises(Superseded):
+        first.note_links(replace(main, linked=(Profile(sub="t", username="Google_1", enabled=True),)))
+
+    assert first.person.identity == main
+    assert world.record(request_id)["identity"]["linked"] == []
 
 
 def test_counts_go_on_from_what_was_recorded(world: World, request_id: str) -> None:

@@ -23,10 +23,13 @@ from handlers.core.transitions import (
     HOLD,
     MARK_FAILED,
     MARK_RETRYABLE,
+    NOTE_LINKS,
     PROGRESS,
     REOPEN,
 )
 from tests.world import OTHER, OWNER, TABLE, Context, World
+
+pytestmark = pytest.mark.exhaustive
 
 STEP = "DeleteRecords"
 
@@ -130,10 +133,11 @@ def progress_values(checkpoint: FrameCheckpoint) -> dict[str, Any]:
         "due_at": checkpoint.due_at,
         "deleted": {},
         "batch": {},
+        "linked": [],
     }
 
 
-@pytest.mark.parametrize("transition", [PROGRESS, FINISH, REOPEN], ids=lambda one: one.name)
+@pytest.mark.parametrize("transition", [PROGRESS, NOTE_LINKS, FINISH, REOPEN], ids=lambda one: one.name)
 @pytest.mark.parametrize("closing", ["finish", "reopen", "hold", "mark retryable", "mark failed"])
 def test_a_write_of_an_invocation_that_is_over_finds_nothing_to_match(
     world: World, request_id: str, transition: Any, closing: str

@@ -29,6 +29,10 @@ IN_PLACE = {"fence", "invocations"}
 
 NEEDS: Mapping[str, Mapping[str, Any]] = {
     "progress": {"steps": {STEP: {"status": "RUNNING"}}},
+    "note links": {
+        "identity": {"sub": "s", "username": "user-a1b2", "enabled": True, "linked": []},
+        "steps": {STEP: {"status": "RUNNING"}},
+    },
     "finish step": {"steps": {STEP: {"status": "RUNNING"}}},
     "finish": {"steps": {STEP: {"status": "RUNNING"}}},
     "complete": {"steps": {STEP: {"status": "DONE", "batch": {"size": 1}}}},
@@ -125,6 +129,7 @@ def values_of(world: World, to: Status, **other: object) -> dict[str, object]:
         "fence": FENCE,
         "fence_after": FENCE + 1,
         "id": REQUEST,
+        "linked": [{"sub": "t", "username": "Google_1", "enabled": True}],
         "me": OWNER,
         "now": world.now,
         "owner": OWNER,
@@ -144,7 +149,7 @@ def write(world: World, transition: Transition, values: Mapping[str, object]) ->
     """Run a transition as its own carrier does; ConditionFailed if it is refused."""
     table, each = RequestTable(TABLE), each_of(transition)
     if transition.guard is not None:
-        new = (
+        new: dict[str, object] | None = (
             {"deletion_request_id": REQUEST, "subject": SUBJECT, "status": str(transition.moves[0][1])}
             if transition.name in ACCEPTS
             else None
@@ -204,7 +209,8 @@ def test_twice_by_the_same_writer_changes_nothing_but_the_fence(
 def test_a_status_that_is_not_in_the_moves_is_refused(world: World, transition: Transition, status: Status) -> None:
     # Whoever left PROCESSING took the fence along: some conditions look at nothing else.
     looks_at_status = "#status" in text_of(transition).replace(".#status", "")
-    put(world, transition, status, **({} if looks_at_status else {"fence": FENCE + 1}))
+    also: dict[str, Any] = {} if looks_at_status else {"fence": FENCE + 1}
+    put(world, transition, status, **also)
     # Somebody else made it what the transition would have made it.
     if transition.mine.get("status") in {f":{status}", "status"} or transition.name in ACCEPTS:
         world.change(REQUEST, fence=FENCE + 5, attempt=ATTEMPT + 1, subject="k1_other")
@@ -488,6 +494,17 @@ def test_a_late_copy_of_a_progress_does_not_set_the_counts_back(world: World) ->
         write(world, transitions.PROGRESS, first)
 
     assert world.record(REQUEST)["steps"][STEP]["deleted"] == {"photos": 9}
+
+
+def test_other_links_under_the_same_number_are_not_taken_for_mine(world: World) -> None:
+    put(world, transitions.NOTE_LINKS, Status.PROCESSING)
+    first = values_of(world, Status.PROCESSING)
+    write(world, transitions.NOTE_LINKS, first)
+
+    with pytest.raises(ConditionFailed):
+        write(world, transitions.NOTE_LINKS, {**first, "linked": []})
+
+    assert world.record(REQUEST)["identity"]["linked"] == first["linked"]
 
 
 def test_another_progress_under_the_same_number_is_not_taken_for_mine(world: World) -> None:

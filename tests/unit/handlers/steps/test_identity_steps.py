@@ -9,9 +9,9 @@ import pytest
 
 from handlers.core.errors import EffectPending, InvalidEvent, OwnershipLost, StoreMissing, Throttled
 from handlers.core.person import Identity, Person
-from handlers.core.states import StepStatus
+from handlers.core.states import VERIFY_STEP, StepStatus
 from handlers.steps import delete_identity
-from tests.wire import Crash, answered, connection_lost, refused
+from tests.wire import Call, Crash, answered, connection_lost, raises, refused
 from tests.world import OTHER, OWNER, USER, Context, World
 
 pytestmark = pytest.mark.exhaustive
@@ -208,6 +208,33 @@ def test_suspending_disables_and_signs_out_everywhere(world: World) -> None:
     assert [call.params["Username"] for call in world.wire.of("AdminUserGlobalSignOut")] == [sub]
     assert "touched_at" in world.record(request)
     assert "pivot_at" not in world.record(request)
+
+
+def test_a_user_of_an_external_provider_is_suspended_by_name_after_a_look_showed_the_sub(world: World) -> None:
+    world.make_user(EXTERNAL)
+    request = world.claimed(EXTERNAL, "5")
+
+    world.run(SUSPEND, request)
+
+    user = world.pool_user(EXTERNAL)
+    assert user is not None
+    assert user["Enabled"] is False
+    assert [call.params["Username"] for call in world.wire.of("AdminGetUser")][-1] == EXTERNAL
+    assert [call.params["Username"] for call in world.wire.of("AdminDisableUser")] == [EXTERNAL]
+    assert [call.params["Username"] for call in world.wire.of("AdminUserGlobalSignOut")] == [EXTERNAL]
+
+
+@pytest.mark.parametrize("name", [USER, EXTERNAL])
+def test_a_user_who_is_gone_already_is_neither_suspended_nor_waited_for_nor_restored(world: World, name: str) -> None:
+    world.more_environment = {"SETTLE": "3600"}
+    world.make_user(name)
+    request = world.claimed(name, "5")
+    world.cognito.admin_delete_user(UserPoolId=world.pool, Username=name)
+
+    answers = [world.run(SUSPEND, request), undo(world, request)]
+
+    assert answers == [{"done": True, "wait": 0}, {"done": True}]
+    assert not {"AdminDisableUser", "AdminUserGlobalSignOut", "AdminEnableUser"} & set(world.wire.operations())
 
 
 def test_suspending_settles_once_before_it_is_done(world: World) -> None:
@@ -449,7 +476,39 @@ def test_a_crash_at_any_call_leaves_no_linked_profile_and_exact_counts(world: Wo
 
         assert world.cognito.list_users(UserPoolId=world.pool)["Users"] == [], f"{when} call {number}"
         assert world.deleted(request, DELETE) == {"identity": 3}, f"{when} call {number}"
+        assert linked_names(world, request) == [f"Google_{number}", f"Other_{number}"], f"{when} call {number}"
     assert number > 10
+
+
+@pytest.mark.parametrize("place", [0, 1, 2], ids=["the user", "a recorded link", "a later link"])
+@pytest.mark.parametrize("happened", [True, False])
+def test_a_deletion_that_was_written_down_by_nobody_is_found_out_by_looking(
+    world: World, place: int, *, happened: bool
+) -> None:
+    world.make_user()
+    link(world, EXTERNAL)
+    request = world.claimed()
+    link_later(world, USER, SECOND)
+    for _ in range(place):
+        world.wire.before("AdminDeleteUser", lambda _: None)
+    dies_after = lambda _: world.wire.crash_after("AdminDeleteUser")  # noqa: E731
+    world.wire.before("AdminDeleteUser", dies_after if happened else raises(Crash()))
+    with contextlib.suppress(Crash):
+        world.run(DELETE, request)
+    crashed = world.record(request)["steps"][DELETE]
+    calls = len(world.wire.of("AdminDeleteUser"))
+
+    world.run(DELETE, request)
+
+    assert (crashed["batch"], crashed["deleted"].get("identity", 0)) == ({"profile": place}, place)
+    assert len(world.wire.of("AdminDeleteUser")) - calls == (2 if happened else 3) - place
+    assert world.cognito.list_users(UserPoolId=world.pool)["Users"] == []
+    assert world.deleted(request, DELETE) == {"identity": 3}
+
+
+def linked_names(world: World, request: str) -> list[str]:
+    """The user names of the linked profiles that the request remembers."""
+    return [one["username"] for one in world.record(request)["identity"]["linked"]]
 
 
 def link_later(world: World, user: str, name: str) -> None:
@@ -471,6 +530,120 @@ def test_a_profile_that_was_linked_in_the_grace_period_is_deleted_too(world: Wor
     assert world.pool_user(EXTERNAL) is None
     assert world.deleted(request, DELETE) == {"identity": 2}
     assert "batch" not in world.record(request)["steps"][DELETE]
+
+
+@pytest.mark.invariant("I3")
+@pytest.mark.parametrize("kept", [EXTERNAL, SECOND], ids=["recorded at acceptance", "linked later"])
+def test_a_linked_profile_that_the_pool_kept_is_found_when_its_user_is_gone(world: World, kept: str) -> None:
+    world.make_user()
+    subs = link(world, EXTERNAL)
+    request = world.claimed()
+    link_later(world, USER, SECOND)
+    for step in ("SuspendIdentity", "DeleteRecords", "DeleteFiles"):
+        world.run_until_done(step, request)
+    keep(world, kept)
+    world.run(DELETE, request)
+    world.lines()
+    world.wire.before("Invoke", world.lambdas, times=6)
+
+    answers = [world.run(VERIFY_STEP, request), world.run(DELETE, request), world.run(VERIFY_STEP, request)]
+
+    assert answers[0] == {"clean": False, "leftovers": [DELETE]}
+    assert answers[2] == {"clean": True, "leftovers": []}
+    assert world.cognito.list_users(UserPoolId=world.pool)["Users"] == []
+    lines = world.lines()
+    found = next(line["remaining"] for line in lines if line["message"] == "leftovers found")
+    assert found == {DELETE: {"identity": 1}}
+    assert not any(secret in json.dumps(lines) for secret in (EXTERNAL, SECOND, *subs))
+
+
+def keep(world: World, name: str) -> None:
+    """The pool says that it deleted this profile, and still has it."""
+
+    def answer(call: Call) -> Any:
+        if call.params["Username"] == name:
+            return answered()(call)
+        keep(world, name)
+        return None
+
+    world.wire.before("AdminDeleteUser", answer)
+
+
+def test_a_profile_is_recorded_as_linked_before_the_user_who_shows_the_link_is_deleted(world: World) -> None:
+    sub = world.make_user()
+    request = world.claimed()
+    (linked,) = link(world, EXTERNAL)
+    known: list[object] = []
+    world.wire.before("AdminDeleteUser", lambda _: known.append(world.record(request)["identity"]))
+
+    world.run(DELETE, request)
+
+    profile = {"sub": linked, "username": EXTERNAL, "enabled": True}
+    assert known == [{"sub": sub, "username": USER, "enabled": True, "linked": [profile]}]
+
+
+def test_a_profile_that_was_linked_in_the_grace_period_is_listed_with_the_others(world: World) -> None:
+    world.make_user()
+    link(world, EXTERNAL)
+    request = world.claimed()
+    link_later(world, USER, SECOND)
+
+    before = left(world, request)
+    world.run(DELETE, request)
+
+    assert (before, left(world, request)) == (3, 0)
+
+
+def test_what_was_linked_before_the_suspension_is_deleted_though_its_user_is_gone_by_then(world: World) -> None:
+    world.make_user()
+    request = world.claimed()
+    link(world, EXTERNAL)
+    world.run(SUSPEND, request)
+    world.cognito.admin_delete_user(UserPoolId=world.pool, Username=USER)
+    before = left(world, request)
+
+    world.run(DELETE, request)
+
+    assert world.pool_user(EXTERNAL) is None
+    assert world.deleted(request, DELETE) == {"identity": 1}
+    assert (before, left(world, request)) == (1, 0)
+
+
+@pytest.mark.parametrize("was_enabled", [True, False])
+def test_what_was_linked_before_the_suspension_is_restored_as_it_was(world: World, *, was_enabled: bool) -> None:
+    world.make_user()
+    request = world.claimed()
+    link(world, EXTERNAL)
+    if not was_enabled:
+        world.cognito.admin_disable_user(UserPoolId=world.pool, Username=EXTERNAL)
+    world.run(SUSPEND, request)
+    world.cognito.admin_delete_user(UserPoolId=world.pool, Username=USER)
+    world.change(request, steps__SuspendIdentity__status="RUNNING")
+    world.run(SUSPEND, request)
+    suspended = world.pool_user(EXTERNAL)
+
+    undo(world, request)
+
+    restored = world.pool_user(EXTERNAL)
+    assert suspended is not None
+    assert restored is not None
+    assert (suspended["Enabled"], restored["Enabled"]) == (False, was_enabled)
+
+
+def test_the_names_of_profiles_that_were_linked_later_are_removed_on_cancellation(world: World) -> None:
+    world.make_user()
+    request = world.claimed()
+    subs = link(world, EXTERNAL)
+    world.run(SUSPEND, request)
+    undo(world, request)
+    names = linked_names(world, request)
+    world.change(request, cancel_requested=True)
+
+    world.run("CancelDeletion", request)
+
+    assert names == [EXTERNAL]
+    assert world.record(request)["status"] == "CANCELLED"
+    assert not any(secret in json.dumps(world.record(request)) for secret in (EXTERNAL, *subs))
 
 
 def test_no_call_by_the_name_of_a_linked_profile_reaches_the_user_it_is_linked_to(world: World) -> None:
@@ -520,6 +693,7 @@ def test_the_names_of_linked_profiles_are_removed_on_completion_and_never_logged
     world.make_user()
     subs = link(world, EXTERNAL)
     request = world.claimed()
+    link_later(world, USER, SECOND)
     world.lines()
     for step in (SUSPEND, "DeleteRecords", "DeleteFiles", DELETE):
         world.run_until_done(step, request)
@@ -529,7 +703,7 @@ def test_the_names_of_linked_profiles_are_removed_on_completion_and_never_logged
 
     said = json.dumps(world.record(request)) + json.dumps(world.lines())
     assert world.record(request)["status"] == "COMPLETED"
-    assert not any(secret in said for secret in (EXTERNAL, *subs))
+    assert not any(secret in said for secret in (EXTERNAL, SECOND, *subs))
 
 
 # -- pools of another kind
@@ -560,9 +734,11 @@ def test_a_user_of_a_pool_that_signs_in_by_mail_is_suspended_and_restored(mail_w
 def test_a_user_of_a_pool_that_signs_in_by_mail_is_deleted_by_sub(mail_world: World) -> None:
     sub = mail_world.make_user("user-a1b2@example.com")
     request = mail_world.claimed(sub, "5")
+    before = left(mail_world, request)
 
     mail_world.run(DELETE, request)
 
+    assert (before, left(mail_world, request)) == (1, 0)
     assert mail_world.pool_user(sub) is None
     assert [call.params["Username"] for call in mail_world.wire.of("AdminDeleteUser")] == [sub]
     assert mail_world.deleted(request, DELETE) == {"identity": 1}
