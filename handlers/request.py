@@ -23,7 +23,7 @@ from handlers.core.checkpoint import LambdaContext
 from handlers.core.errors import InvalidEvent, StoreUnavailable
 from handlers.core.events import as_object
 from handlers.core.frame import AWS_ERRORS, lambda_handler
-from handlers.core.person import Identity
+from handlers.core.person import Identity, Person
 from handlers.core.record import Record
 from handlers.core.request_table import ConditionFailed, RequestTable
 from handlers.core.states import DUE_SHARDS, Origin, Status
@@ -82,45 +82,62 @@ class Wish:
         return "Wish()"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """When a request is carried out, in epoch seconds."""
+
+    grace_ends_at: int
+    """Nothing is deleted before it."""
+    erase_by: int
+    """The promised end."""
+
+    @classmethod
+    def of(cls, record: Record) -> "Times":
+        """Those of a request that was accepted."""
+        return cls(grace_ends_at=record.attributes["grace_ends_at"], erase_by=record.attributes["erase_by"])
+
+
 @lambda_handler(*AWS_ERRORS)
 def handler(event: Any, _context: LambdaContext) -> Mapping[str, object]:
     """Accept a request, or answer with the one that is open already. Times are epoch seconds."""
     own = settings.load(RequestSettings)
-    wish = _parse(event, own)
+    wish = parse(event, own)
     subject = subject_of(settings.load(SubjectSettings), wish.user_id)
-    request_id = _request_id(wish)
+    request_id = request_id_of(wish)
     table = RequestTable(own.request_table)
-    record = _existing(table, request_id, subject)
+    record = existing(table, request_id, subject)
     if record is None:
         record = _accept(table, request_id, subject, _new_record(own, wish, request_id, subject))
     else:
         telemetry.count(metrics.DUPLICATES_IGNORED)
+    times = Times.of(record)
     if record.status is Status.SCHEDULED:
-        grace_ends_at = int(record.attributes["grace_ends_at"])
-        schedules.create(settings.load(ScheduleSettings), record.deletion_request_id, grace_ends_at)
+        schedules.create(settings.load(ScheduleSettings), record.deletion_request_id, times.grace_ends_at)
     telemetry.log("accepted", deletion_request_id=record.deletion_request_id, outcome=str(record.status))
     return {
         "deletion_request_id": record.deletion_request_id,
         "status": str(record.status),
-        "grace_ends_at": record.attributes["grace_ends_at"],
-        "erase_by": record.attributes["erase_by"],
-        "identity": _identity_word(own, record),
+        **asdict(times),
+        "identity": identity_word(own, record.person),
     }
 
 
-def _identity_word(own: RequestSettings, record: Record) -> str:
-    """What the request knows of the user's Cognito identity; an ended request keeps nothing of it."""
+def identity_word(own: RequestSettings, person: Person | None) -> str:
+    """What a request knows of the user's Cognito identity; an ended one keeps nothing of its person."""
     if own.user_pool_id is None:
         return "no pool"
-    if record.person is None:
+    if person is None:
         return "removed"
-    return "recorded" if record.person.identity else "not found"
+    return "recorded" if person.identity else "not found"
 
 
-def _existing(table: RequestTable, request_id: str, subject: str) -> Record | None:
+def existing(table: RequestTable, request_id: str, subject: str) -> Record | None:
     """The request that this one repeats, or the one that is open for the user; neither is checked or looked up again.
 
+    Reads only.
+
     Raises:
+        AwsFailure: the table cannot be read.
         InvalidEvent: the idempotency key was used for another user.
     """
     repeated = table.read(request_id)
@@ -163,10 +180,7 @@ def _held(new: Mapping[str, object]) -> Mapping[str, object]:
 
 def _new_record(own: RequestSettings, wish: Wish, request_id: str, subject: str) -> dict[str, object]:
     now = clock.now()
-    grace_ends_at = max(now + _seconds(own.grace_minimum), wish.requested_at + _seconds(wish.grace))
-    erase_by = wish.requested_at + _seconds(own.erase_within)
-    if grace_ends_at + _seconds(own.attempt_worst_case) >= erase_by:
-        raise InvalidEvent("requested_at", "with this grace period the deletion could end after erase_by")
+    times = times_of(own, wish, now)
     identity = identity_of(own.user_pool_id, wish.user_id)
     if own.user_pool_id and identity is None:
         telemetry.log("identity not found", deletion_request_id=request_id)
@@ -179,16 +193,29 @@ def _new_record(own: RequestSettings, wish: Wish, request_id: str, subject: str)
         "subject": subject,
         "requested_at": wish.requested_at,
         "accepted_at": now,
-        "erase_by": erase_by,
+        "erase_by": times.erase_by,
         "origin": str(wish.origin),
         "status": str(Status.SCHEDULED),
-        "grace_ends_at": grace_ends_at,
-        "due_at": grace_ends_at,
+        "grace_ends_at": times.grace_ends_at,
+        "due_at": times.grace_ends_at,
         "due_shard": hashlib.sha256(request_id.encode()).digest()[0] % DUE_SHARDS,
         **dict.fromkeys(("attempt", "attempt_base", "claimed", "failures", "fence", "seq", "undoing"), 0),
         "cancel_requested": False,
         "steps": {},
     }
+
+
+def times_of(own: RequestSettings, wish: Wish, now: int) -> Times:
+    """Those of a new request that is accepted now.
+
+    Raises:
+        InvalidEvent: the promised end could be missed.
+    """
+    grace_ends_at = max(now + _seconds(own.grace_minimum), wish.requested_at + _seconds(wish.grace))
+    erase_by = wish.requested_at + _seconds(own.erase_within)
+    if grace_ends_at + _seconds(own.attempt_worst_case) >= erase_by:
+        raise InvalidEvent("requested_at", "with this grace period the deletion could end after erase_by")
+    return Times(grace_ends_at=grace_ends_at, erase_by=erase_by)
 
 
 def identity_of(pool: str | None, user_id: str) -> Identity | None:
@@ -210,7 +237,12 @@ def identity_of(pool: str | None, user_id: str) -> Identity | None:
 # -- the id
 
 
-def _request_id(wish: Wish) -> str:
+def request_id_of(wish: Wish) -> str:
+    """The id that follows from the idempotency key; without one a new id.
+
+    Raises:
+        AwsFailure: KMS could not be asked.
+    """
     if wish.idempotency_key is None:
         return f"del_{_ulid()}"
     digest = mac(settings.load(SubjectSettings), "deletion_request_id", wish.idempotency_key)
@@ -234,7 +266,7 @@ def _crockford(number: int) -> str:
 # -- the event
 
 
-def _parse(event: object, own: RequestSettings) -> Wish:
+def parse(event: object, own: RequestSettings) -> Wish:
     """Check every field before any call.
 
     Raises:

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from handlers.core.states import Origin
 from ops.output import Exit, OpsError, tell
 
 FIELDS = frozenset({"idempotency_key", "identifiers", "requested_at", "user_id"})
@@ -26,11 +27,10 @@ class Named:
         """The name that the stores know the user by; the function checks its shape."""
         return str(self.fields["user_id"])
 
-    @property
-    def identifiers(self) -> Mapping[str, str]:
-        """The other names."""
-        given = self.fields.get("identifiers", {})
-        return dict(given) if isinstance(given, Mapping) else {}
+    def event(self, **more: object) -> Mapping[str, object]:
+        """The request function's event, with fields that the command gives; those that are None are left out."""
+        given = {name: value for name, value in more.items() if value is not None}
+        return {"origin": str(Origin.OPERATOR), **self.fields, **given}
 
 
 def is_terminal() -> bool:

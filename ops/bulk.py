@@ -21,7 +21,6 @@ from typing import TextIO
 
 from handlers.core.errors import AwsFailure
 from handlers.core.pace import Pace
-from handlers.core.states import Origin
 from ops.asking import Named, parsed
 from ops.calls import FunctionFailed, caller, invoke
 from ops.output import Exit, OpsError
@@ -231,9 +230,8 @@ def _ask(function: str, line: Line, run: str, pace: Pace) -> Result:
     if line.named is None:
         return Result(line=line.number, outcome="refused", reason=line.problem)
     pace.wait()
-    event = {"origin": str(Origin.OPERATOR), **line.named.fields, "idempotency_key": f"bulk:{run}:{line.number}"}
     try:
-        answer = invoke(function, event)
+        answer = invoke(function, line.named.event(idempotency_key=f"bulk:{run}:{line.number}"))
     except FunctionFailed as failed:
         outcome = "refused" if failed.code is Exit.REFUSED else "failed"
         return Result(line=line.number, outcome=outcome, reason=str(failed))

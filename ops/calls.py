@@ -1,14 +1,15 @@
 """Asks deployed functions. Every change of a request goes this way: there is no second protocol."""
 
-import json
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
-from handlers.core import aws, errors
+from handlers.core import aws, errors, invoking
+from handlers.core.invoking import FunctionRaised
 from ops.output import Exit, OpsError
 from ops.stack import function_name
 
-ANSWER_SECONDS = 70
+LONGEST = timedelta(seconds=70)
 """How long a function of the frame may take: its timeout is a minute."""
 
 _EXITS = {
@@ -20,7 +21,7 @@ _EXITS = {
 
 
 class FunctionFailed(OpsError):  # noqa: N818 (named like the errors of the handlers)
-    """A deployed function raised."""
+    """A deployed function raised, or would."""
 
     def __init__(self, function: str, error: str, message: str) -> None:
         self.error = error
@@ -32,36 +33,27 @@ class FunctionFailed(OpsError):  # noqa: N818 (named like the errors of the hand
         super().__init__(code, f"{function_name(function)}: {error}: {known}")
 
 
-def caller(*, read_seconds: float = ANSWER_SECONDS, tries: int = aws.TRIES) -> Any:
-    """The client that `invoke` calls with; ask for it before threads do, as boto3 makes clients in one thread only.
-
-    https://docs.aws.amazon.com/boto3/latest/guide/clients.html#multithreading-or-multiprocessing-with-clients
-    """
-    return aws.client("lambda", read_seconds=read_seconds, tries=tries)
+def caller() -> Any:
+    """The client that `invoke` calls with; ask for it before threads begin."""
+    return invoking.caller(LONGEST, tries=aws.TRIES)
 
 
-def invoke(
-    function_arn: str, event: Mapping[str, object], *, read_seconds: float = ANSWER_SECONDS, tries: int = aws.TRIES
-) -> Mapping[str, Any]:
-    """A function's answer.
+def invoke(function_arn: str, event: Mapping[str, object]) -> Mapping[str, Any]:
+    """The answer of a function of the frame.
 
     Args:
         function_arn: ARN of the alias.
         event: JSON; goes nowhere else.
-        read_seconds: how long the answer may take.
-        tries: calls in all; 1 where a function must not run beside its own repetition.
 
     Raises:
         FunctionFailed: the function raised.
         AwsFailure: the call itself failed.
     """
-    client = caller(read_seconds=read_seconds, tries=tries)
-    with aws.our_errors("Invoke"):
-        answer = client.invoke(FunctionName=function_arn, Payload=json.dumps(event, sort_keys=True).encode())
-        payload: Mapping[str, Any] = json.loads(answer["Payload"].read())
-    if "FunctionError" in answer:
-        raise FunctionFailed(function_arn, str(payload.get("errorType", "Unknown")), str(payload.get("errorMessage")))
-    return payload
+    try:
+        answer: Mapping[str, Any] = invoking.invoke(caller(), function_arn, event)
+    except FunctionRaised as raised:
+        raise FunctionFailed(function_arn, raised.error, raised.message) from None
+    return answer
 
 
 def _declared() -> Mapping[str, type[errors.DeletionError]]:

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from datetime import timedelta
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, TextIO, TypeVar
@@ -14,7 +13,7 @@ from rich.progress import Progress
 
 from handlers.core import clock
 from handlers.core.events import ID_RULE, is_request_id
-from handlers.core.states import Origin, Status
+from handlers.core.states import Status
 from ops import asking, bulk, letters, moments, operating, plan, reading, timeline, verifying, views
 from ops import stuck as stuck_requests
 from ops.calls import invoke
@@ -115,11 +114,12 @@ def verify_request(stack: Stack, request: Id) -> Answer:
 
 @command(app, "plan")
 def plan_deletion(stack: Stack, *, grace_days: GraceDays = None) -> Answer:
-    """Count what a deletion would take, and say when. Whose data: on standard input. Changes nothing.
+    """Count what a deletion would take, and say when and by which request. Whose data: on standard input.
 
-    Reads the stores in this process, with your own rights: those of the steps' functions to list and query.
+    Changes nothing. Reads in this process, with your own rights: those of the steps' functions to list and query, and
+    kms:GenerateMac with the stack's key and dynamodb:GetItem, to find what the person has open.
     """
-    made = plan.make(stack, asking.person(), None if grace_days is None else timedelta(days=grace_days))
+    made = plan.make(stack, asking.person().event(grace_days=grace_days))
     for step, problem in made.unread.items():
         tell(f"{step}: {problem}")
     return views.plan(made)
@@ -133,9 +133,7 @@ def ask_for_deletion(stack: Stack, *, grace_days: GraceDays = None, yes: Yes = F
     """Ask for the deletion of one user. Whose data: on standard input, never in arguments."""
     named = asking.person()
     asking.confirm("An account will be deleted when its grace period ends. Go on?", yes=yes)
-    grace = {} if grace_days is None else {"grace_days": grace_days}
-    event = {"origin": str(Origin.OPERATOR), **named.fields, **grace}
-    return views.accepted(invoke(stack.function(frame.REQUEST), event))
+    return views.accepted(invoke(stack.function(frame.REQUEST), named.event(grace_days=grace_days)))
 
 
 @command(app, "cancel")

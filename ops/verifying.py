@@ -1,20 +1,20 @@
 """Asks each erasing step's own function what its stores hold of a request's user now."""
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from handlers.core.errors import AwsFailure, OwnershipLost
-from ops.calls import FunctionFailed, caller, invoke
+from handlers.core.invoking import FunctionRaised, ask_steps
+from ops.calls import FunctionFailed
 from ops.output import Exit, OpsError
 from ops.stack import Stack
 from statemachine import frame
 
 OWNER = "ops"
 """Who asks: no execution, so nothing that needs an owner would be done for it."""
-ANSWER = timedelta(seconds=10)
-"""How much longer than a listing the call of a function may take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,23 +36,25 @@ def listing(stack: Stack, deletion_request_id: str) -> list[Left]:
         AwsFailure: the deployment cannot be read.
     """
     functions = stack.erasing_functions
-    seconds = float(stack.variable(frame.VERIFY, "LONGEST_LISTING")) + ANSWER.total_seconds()
-    caller(read_seconds=seconds, tries=1)
-    with ThreadPoolExecutor(max_workers=max(1, len(functions))) as pool:
-        return list(pool.map(lambda step: _ask(functions[step], step, deletion_request_id, seconds), functions))
+    longest = timedelta(seconds=float(stack.variable(frame.VERIFY, "LONGEST_LISTING")))
+    outcomes = ask_steps("verify", functions, deletion_request_id=deletion_request_id, owner=OWNER, longest=longest)
+    return [_left(deletion_request_id, step, functions[step], outcome) for step, outcome in outcomes.items()]
 
 
-def _ask(function: str, step: str, deletion_request_id: str, seconds: float) -> Left:
-    event = {"deletion_request_id": deletion_request_id, "owner": OWNER, "step": step, "verify": True}
+def _left(deletion_request_id: str, step: str, function: str, outcome: Future[Any]) -> Left:
     try:
-        # One try: a listing that was cut off may still run.
-        answer = invoke(function, event, read_seconds=seconds, tries=1)
-    except FunctionFailed as failed:
-        if failed.error == OwnershipLost.__name__:
-            raise OpsError(Exit.REFUSED, f"{deletion_request_id} has ended and keeps no name to look for") from None
-        if failed.code is Exit.NOT_FOUND:
-            raise
-        return Left(step=step, stores=None, problem=str(failed))
+        answer = outcome.result()
+    except FunctionRaised as raised:
+        return _unread(deletion_request_id, step, FunctionFailed(function, raised.error, raised.message))
     except AwsFailure as failure:
         return Left(step=step, stores=None, problem=f"{type(failure).__name__}: {failure}")
     return Left(step=step, stores=dict(answer["remaining"]))
+
+
+def _unread(deletion_request_id: str, step: str, failed: FunctionFailed) -> Left:
+    """A step whose function failed; what speaks of the request itself holds for all of them and is raised."""
+    if failed.error == OwnershipLost.__name__:
+        raise OpsError(Exit.REFUSED, f"{deletion_request_id} has ended and keeps no name to look for") from None
+    if failed.code is Exit.NOT_FOUND:
+        raise failed from None
+    return Left(step=step, stores=None, problem=str(failed))

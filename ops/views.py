@@ -9,7 +9,7 @@ from ops import operating, timeline
 from ops.letters import Queue
 from ops.operating import Outcome
 from ops.output import Answer, Exit, facts, iso, stacked, table
-from ops.plan import Plan
+from ops.plan import NOT_READ, Plan
 from ops.reading import Request
 from ops.stuck import Stuck
 from ops.timeline import Execution
@@ -99,14 +99,27 @@ def left(deletion_request_id: str, found: Sequence[Left]) -> Answer:
 
 def plan(made: Plan) -> Answer:
     """What a deletion would take."""
-    head = {"grace_ends_at": iso(made.grace_ends_at), "erase_by": iso(made.erase_by), "identity": made.identity}
+    head: dict[str, object] = {
+        "deletion_request_id": made.deletion_request_id,
+        "status": made.status,
+        "person_held": made.is_person_held,
+        "grace_ends_at": iso(made.times.grace_ends_at),
+        "erase_by": iso(made.times.erase_by),
+        "identity": made.identity,
+    }
     rows = [asdict(content) for content in made.contents]
     columns = ("step", "store", "count", "bytes")
     return Answer(
         data={**head, "stores": rows, "unread": dict(made.unread)},
-        text=stacked(facts(head), table(rows, columns, nothing="no step erases anything")),
+        text=stacked(facts(_told(made, head)), table(rows, columns, nothing="nothing would be erased")),
         code=Exit.INCOMPLETE if made.unread else Exit.OK,
     )
+
+
+def _told(made: Plan, head: Fields) -> Fields:
+    """For a person, to whom a request without an id would look like one that exists."""
+    is_new = made.deletion_request_id is None and made.status != NOT_READ
+    return {**head, "deletion_request_id": "a new one"} if is_new else head
 
 
 def accepted(answer: Fields) -> Answer:

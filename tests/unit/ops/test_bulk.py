@@ -12,6 +12,8 @@ from ops.output import Exit
 from tests.unit.ops.terminal import Ran, Terminal
 from tests.wire import Crash, raises, refused
 
+pytestmark = pytest.mark.exhaustive
+
 HEADER = "user_id,customer_id"
 
 

@@ -15,9 +15,12 @@ from ops.output import EXITS, Exit
 from tests.unit.ops.terminal import PERSON, Ran, Terminal
 from tests.world import CUSTOMER, USER
 
+pytestmark = pytest.mark.exhaustive
+
 ROOT = Path(__file__).resolve().parents[3]
 EXECUTION = {"arn", "link", "status", "started_at", "stopped_at", "error", "cause"}
 ROW = {"deletion_request_id", "status", "origin", "due_at", "erase_by", "attempt", "failures", "error", "notes"}
+ANSWERED = {"deletion_request_id", "status", "grace_ends_at", "erase_by", "identity"}
 OPERATED = {"operation", "deletion_request_id", "status", "dispatched"}
 SHOWN = {
     *ROW,
@@ -41,6 +44,7 @@ MAY_CALL = {
     "ChangeMessageVisibility",
     "DeleteMessage",
     "DescribeExecution",
+    "GenerateMac",
     "GetFunctionConfiguration",
     "GetItem",
     "GetQueueAttributes",
@@ -53,7 +57,7 @@ MAY_CALL = {
     "ReceiveMessage",
     "Scan",
 }
-"""The calls that leave an operator's process: all of them read, but for the messages of dead-letter queues."""
+"""The calls that leave an operator's process: all of them only ask, but for the messages of dead-letter queues."""
 WRITES = {"batch_write_item", "delete_item", "execute_statement", "put_item", "transact_write_items", "update_item"}
 
 
@@ -88,12 +92,8 @@ CASES = {
     "stuck": Case(lambda ops: ("stuck",), {"requests", "more"}),
     "queues": Case(lambda ops: ("queues",), {"queues"}),
     "verify": Case(lambda ops: ("verify", accepted(ops)), {"deletion_request_id", "clean", "steps"}, code=Exit.REFUSED),
-    "plan": Case(lambda ops: ("plan",), {"grace_ends_at", "erase_by", "identity", "stores", "unread"}, stdin=PERSON),
-    "request": Case(
-        lambda ops: ("request", "--yes"),
-        {"deletion_request_id", "status", "grace_ends_at", "erase_by", "identity"},
-        stdin=PERSON,
-    ),
+    "plan": Case(lambda ops: ("plan",), {*ANSWERED, "person_held", "stores", "unread"}, stdin=PERSON),
+    "request": Case(lambda ops: ("request", "--yes"), ANSWERED, stdin=PERSON),
     "cancel": Case(lambda ops: ("cancel", accepted(ops), "--yes"), OPERATED),
     "hold": Case(lambda ops: ("hold", "--person"), OPERATED, stdin=PERSON),
     "release": Case(lambda ops: ("release", held(ops), "--yes"), OPERATED),

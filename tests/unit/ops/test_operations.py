@@ -2,15 +2,25 @@
 
 import json
 import os
-from datetime import UTC, datetime
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
+from moto.core.botocore_stubber import MockRawResponse
 
+from handlers.core import aws
 from ops.output import Exit
-from tests.unit.ops.terminal import DAY, PERSON, Terminal
+from tests.unit.ops.terminal import DAY, PERSON, Ran, Terminal
 from tests.unit.ops.test_reading import failed, people
 from tests.wire import answered, invoked, refused
 from tests.world import CUSTOMER, EVERYTHING, USER
+
+pytestmark = pytest.mark.exhaustive
+
+NOW = 1_790_000_000
+"""The present of the tests whose input holds times."""
 
 
 def status(ops: Terminal, request: str) -> str:
@@ -255,6 +265,18 @@ def test_plan_counts_what_would_go_and_says_when_without_a_request(ops: Terminal
     assert ops.run("list").data["requests"] == []
 
 
+def test_plan_asks_again_for_a_listing_that_came_torn_and_weighs_it_once(ops: Terminal) -> None:
+    ops.world.sign_up()
+    torn = [AWSResponse("https://s3", 200, HTTPHeaders(), MockRawResponse(b"<ListVersionsResult><Version><Si"))]
+    place = ("before-send.s3.ListObjectVersions", lambda **_: torn.pop() if torn else None)
+    events = aws.client("s3", region=None).meta.events
+    events.register_first(*place)
+    planned = ops.run("plan", stdin=PERSON)
+    events.unregister(*place)
+    sizes = {one["store"]: one["bytes"] for one in planned.data["stores"] if one["bytes"] is not None}
+    assert (torn, planned.code, sizes) == ([], Exit.OK, {"photos": 4})
+
+
 def test_plan_names_a_store_that_could_not_be_read_and_counts_the_others(ops: Terminal) -> None:
     ops.world.sign_up()
     ops.world.wire.before("ListObjectVersions", refused("AccessDenied", status=403))
@@ -275,20 +297,160 @@ def test_plan_counts_the_other_stores_when_the_user_pool_cannot_be_read(ops: Ter
     assert ran.err == f"ops: identity: {problem}\n"
 
 
+def person(**fields: object) -> str:
+    """Standard input that names the user, with fields that differ; None leaves one out."""
+    whole = {"user_id": USER, "identifiers": {"customer_id": CUSTOMER}, **fields}
+    return json.dumps({name: value for name, value in whole.items() if value is not None})
+
+
+def asked(days: float) -> str:
+    """So many days before the world's present, east of Greenwich."""
+    return datetime.fromtimestamp(NOW - days * DAY, timezone(timedelta(hours=2))).isoformat()
+
+
+def lines(ran: Ran) -> list[str]:
+    """What the command line says; the functions that run in this process print metrics between its lines."""
+    return [line for line in ran.err.splitlines() if line.startswith("ops: ")]
+
+
+def answered_with(ran: Ran) -> dict[str, object]:
+    """What `plan` and `request` both say of a request; nothing where they refuse it."""
+    names = ("status", "grace_ends_at", "erase_by", "identity")
+    return {name: ran.data[name] for name in names} if ran.out else {}
+
+
 @pytest.mark.parametrize(
-    ("stdin", "words", "told"),
+    ("stdin", "words", "refused_field"),
     [
-        (USER, (), "identifiers: an object with exactly the declared ones: customer_id"),
-        (PERSON.replace(USER, "a/b"), (), "user_id: 1 to 128 characters"),
-        (PERSON, ("--grace-days", "300"), "grace_days: from 0 to 35"),
+        (person(), (), None),
+        (person(), ("--grace-days", "0.5"), None),
+        (person(), ("--grace-days", "300"), "grace_days"),
+        (person(user_id="user-a1b2"), (), None),
+        (person(idempotency_key="ticket 7"), (), None),
+        (person(requested_at=asked(10)), (), None),
+        (person(requested_at=asked(10)), ("--grace-days", "3"), None),
+        (person(requested_at=asked(35)), (), None),
+        (person(requested_at=asked(-600 / DAY)), (), None),
+        (person(requested_at=asked(44.9)), (), "requested_at"),
+        (person(requested_at=asked(-601 / DAY)), (), "requested_at"),
+        (person(requested_at="2026-01-01T00:00:00"), (), "requested_at"),
+        (person(requested_at=7), (), "requested_at"),
+        (person(idempotency_key=""), (), "idempotency_key"),
+        (USER, (), "identifiers"),
+        (person(identifiers="1001"), (), "identifiers"),
+        (person(identifiers={"customer_id": CUSTOMER, "tenant_id": "1"}), (), "identifiers"),
+        (person(identifiers={"customer_id": "*"}), (), "identifiers.customer_id"),
+        (person(identifiers={"customer_id": 1001}), (), "identifiers.customer_id"),
+        (person(user_id="a/b"), (), "user_id"),
+        (person(user_id=7), (), "user_id"),
     ],
 )
-def test_plan_refuses_what_the_request_function_would_refuse(
-    ops: Terminal, stdin: str, words: tuple[str, ...], told: str
+def test_plan_says_the_times_or_the_refusal_that_a_request_would_get(
+    ops: Terminal, stdin: str, words: tuple[str, ...], refused_field: str | None
 ) -> None:
-    ran = ops.run("plan", *words, stdin=stdin)
-    assert (ran.code, ran.out) == (Exit.REFUSED, "")
-    assert told in ran.err
+    ops.world.sign_up()
+    ops.world.now = NOW
+    planned = ops.run("plan", *words, stdin=stdin)
+    requested = ops.run("request", "--yes", *words, stdin=stdin)
+    assert (planned.code, lines(planned)) == (requested.code, lines(requested))
+    assert answered_with(planned) == answered_with(requested)
+    assert planned.code == (Exit.REFUSED if refused_field else Exit.OK)
+    assert not refused_field or f"InvalidEvent: {refused_field}: " in planned.err
+
+
+def open_request(ops: Terminal) -> str:
+    return ops.world.accept(grace_days=1)
+
+
+def held_request(ops: Terminal) -> str:
+    request = open_request(ops)
+    ops.run("hold", request)
+    return request
+
+
+def held_person(ops: Terminal) -> None:
+    ops.run("hold", "--person", stdin=PERSON)
+
+
+def held_person_with_a_request(ops: Terminal) -> str:
+    held_person(ops)
+    return open_request(ops)
+
+
+def failed_request(ops: Terminal) -> str:
+    request = open_request(ops)
+    failed(ops, request, "AccessDenied")
+    return request
+
+
+def ended_request(ops: Terminal) -> None:
+    ops.run("cancel", open_request(ops), "--yes")
+
+
+@pytest.mark.parametrize(
+    ("before", "as_it_is", "is_held"),
+    [
+        (open_request, "SCHEDULED", False),
+        (held_request, "HELD", False),
+        (held_person, "HELD", True),
+        (held_person_with_a_request, "HELD", True),
+        (failed_request, "FAILED", False),
+        (ended_request, "SCHEDULED", False),
+    ],
+)
+def test_plan_names_the_request_that_the_person_has_open_and_says_whether_the_person_is_held(
+    ops: Terminal, before: Callable[[Terminal], str | None], as_it_is: str, *, is_held: bool
+) -> None:
+    ops.world.sign_up()
+    request = before(ops)
+    planned = ops.run("plan", stdin=PERSON)
+    counts = {one["store"]: one["count"] for one in planned.data["stores"]}
+    said = (planned.data["deletion_request_id"], planned.data["status"], planned.data["person_held"])
+    assert (planned.code, counts) == (Exit.OK, EVERYTHING)
+    assert said == (request, as_it_is, is_held)
+    assert answered_with(planned) == answered_with(ops.run("request", "--yes", stdin=PERSON))
+
+
+def test_plan_of_a_key_whose_request_has_ended_erases_nothing(ops: Terminal) -> None:
+    ops.world.sign_up()
+    stdin = person(idempotency_key="ticket 7")
+    request = ops.run("request", "--yes", stdin=stdin).data["deletion_request_id"]
+    ops.run("cancel", request, "--yes")
+    planned = ops.run("plan", stdin=stdin)
+    assert (planned.code, planned.data["deletion_request_id"], planned.data["stores"]) == (Exit.OK, request, [])
+    assert answered_with(planned) == answered_with(ops.run("request", "--yes", stdin=stdin))
+    assert (planned.data["status"], planned.data["identity"]) == ("CANCELLED", "removed")
+
+
+def test_plan_refuses_a_key_that_was_used_for_another_user(ops: Terminal) -> None:
+    ops.run("request", "--yes", stdin=person(idempotency_key="ticket 7"))
+    planned = ops.run("plan", stdin=person(idempotency_key="ticket 7", user_id="user-a1b2"))
+    assert (planned.code, planned.out) == (Exit.REFUSED, "")
+    assert planned.err == "ops: request-deletion: InvalidEvent: idempotency_key: was used for another user\n"
+
+
+@pytest.mark.parametrize(("operation", "has_request"), [("GenerateMac", True), ("GetItem", True), ("GetItem", False)])
+def test_plan_counts_all_the_same_when_it_may_not_ask_for_the_person_s_request(
+    ops: Terminal, operation: str, *, has_request: bool
+) -> None:
+    ops.world.sign_up()
+    if has_request:
+        open_request(ops)
+    ops.world.wire.before(operation, refused("AccessDeniedException"))
+    planned = ops.run("plan", stdin=PERSON)
+    problem = f"AccessDenied: {operation} answered AccessDeniedException"
+    counts = {one["store"]: one["count"] for one in planned.data["stores"]}
+    said = [planned.data[name] for name in ("deletion_request_id", "status", "person_held")]
+    assert (planned.code, planned.data["unread"], counts) == (Exit.INCOMPLETE, {"request": problem}, EVERYTHING)
+    assert said == [None, "not read", None]
+
+
+def test_plan_tells_a_person_apart_a_request_that_exists_and_one_that_would_be_new(ops: Terminal) -> None:
+    ops.world.sign_up()
+    new = ops.say("plan", stdin=PERSON).out
+    request = open_request(ops)
+    assert "a new one" in new
+    assert request in ops.say("plan", stdin=PERSON).out
 
 
 def test_plan_refuses_an_alias_of_a_user(ops: Terminal) -> None:

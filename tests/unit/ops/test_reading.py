@@ -19,6 +19,8 @@ from tests.unit.ops.terminal import DAY, Terminal
 from tests.wire import answered, refused
 from tests.world import OWNER, TABLE, USER
 
+pytestmark = pytest.mark.exhaustive
+
 PERSONAL = {"user_id", "identifiers", "identity"}
 
 
