@@ -20,7 +20,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.parsers import ResponseParserError
 
 from handlers.core.errors import AccessDenied, AwsFailure, StoreMissing, StoreRefused, StoreUnavailable, Throttled
-from handlers.core.s3_listing import Parsers
+from handlers.core.s3_listing import SET_ASIDE_AT, Parsers, set_aside
 
 CONNECT_SECONDS = 2
 READ_SECONDS = 7
@@ -180,6 +180,7 @@ def session() -> boto3.session.Session:
     """The process's session: boto3's, with a fast parser of S3's listings."""
     made = botocore.session.get_session()
     made.register_component("response_parser_factory", Parsers())
+    made.register(SET_ASIDE_AT, set_aside)
     return boto3.session.Session(botocore_session=made)
 
 

@@ -22,6 +22,12 @@ from botocore.parsers import ResponseParser, ResponseParserError, ResponseParser
 
 _OUTPUT: Final = "ListObjectVersionsOutput"
 _ROOT: Final = "ListVersionsResult"
+SET_ASIDE_AT: Final = "before-parse.*.ListObjectVersions"
+"""The event at which set_aside comes before botocore's own handler, which is registered for "before-parse.s3.*": of two
+patterns that fit, botocore begins with the one whose star is nearer to the front."""
+_WHOLE: Final = re.compile(rb"\s*(<\?xml[^>]*\?>)?\s*<ListVersionsResult[\s>].*</ListVersionsResult>\s*", re.DOTALL)
+_SET_ASIDE: Final = "listing"
+"""Under which name an answer that was set aside holds its text."""
 _HEAD: Final = re.compile(rb"<(IsTruncated|EncodingType|NextKeyMarker|NextVersionIdMarker)>([^<]+)<")
 """What a listing says before or after its entries. No entry has these elements, and text holds no `<`."""
 
@@ -37,13 +43,23 @@ class Parsers(ResponseParserFactory):
         return parser
 
 
+def set_aside(**event: Any) -> None:
+    """Keep a listing from botocore's look for an error in each 200 of S3: that look parses all of it a second time.
+
+    What does not begin and end as a listing stays: botocore takes it for a failure of the server, and asks again.
+    """
+    response: dict[str, Any] = event["response_dict"]
+    if response["status_code"] == 200 and _WHOLE.fullmatch(response["body"]):
+        response[_SET_ASIDE], response["body"] = response["body"], b""
+
+
 class _ListingParser(RestXMLParser):
     def parse(self, response: Mapping[str, Any], shape: Any) -> Any:
         if response["status_code"] != 200 or shape is None or shape.name != _OUTPUT:
             return super().parse(response, shape)
         # The general parser says what an answer without a body says: all but the listing.
         answer = super().parse({**response, "body": b""}, shape)
-        return {**answer, **_listing(response["body"])}
+        return {**answer, **_listing(response.get(_SET_ASIDE, response["body"]))}
 
 
 class _Body:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import botocore.handlers
 import botocore.session
 import pytest
 from botocore.handlers import decode_list_object_versions
@@ -168,3 +169,48 @@ def test_the_session_of_the_handlers_reads_listings_with_it() -> None:
     factory = session._session.get_component("response_parser_factory")  # noqa: SLF001
     assert isinstance(factory, Parsers)
     assert aws.session() is session
+
+
+# -- what is kept from botocore's look for an error in each 200
+
+WHOLE = f"{HEAD}\n<ListVersionsResult {NAMESPACE}><IsTruncated>false</IsTruncated>{ENTRIES}</ListVersionsResult>\n"
+ERROR = "<Error><Code>InternalError</Code></Error>"
+
+
+def looked_at(body: str, status: int = 200) -> dict[str, Any]:
+    """The response after the event in which botocore looks for an error."""
+    client = aws.session().client(
+        "s3", region_name="eu-central-1", aws_access_key_id="test", aws_secret_access_key="test"
+    )
+    answer = response(body, status)
+    client.meta.events.emit(
+        "before-parse.s3.ListObjectVersions",
+        operation_model=MODEL.operation_model("ListObjectVersions"),
+        response_dict=answer,
+        customized_response_dict={},
+    )
+    return answer
+
+
+@pytest.mark.parametrize("body", [WHOLE, WHOLE.removeprefix(HEAD), WHOLE.replace(NAMESPACE, "").strip()])
+def test_a_whole_listing_is_parsed_only_once(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(botocore.handlers, "ETree")
+
+    answer = looked_at(body)
+
+    shape = MODEL.operation_model("ListObjectVersions").output_shape
+    listing = Parsers().create_parser("rest-xml").parse(answer, shape)
+    assert [entry["Key"] for entry in listing["Versions"]] == ["a%20b%2Bc%252F", "c"]
+    assert answer["status_code"] == 200
+
+
+@pytest.mark.parametrize(
+    "body",
+    [ERROR, HEAD + ERROR, WHOLE[:-3], WHOLE[: len(WHOLE) // 2], f"{WHOLE}{ERROR}", "<!DOCTYPE a>", "nothing"],
+)
+def test_an_answer_that_is_no_whole_listing_is_asked_for_again(body: str) -> None:
+    assert looked_at(body)["status_code"] == 500
+
+
+def test_an_error_is_not_taken_for_a_listing() -> None:
+    assert looked_at(WHOLE, status=503) == response(WHOLE, status=503)
