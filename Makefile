@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 EMULATOR := .venv-emulator
 BIN := $(VENV)/bin
+# A file's tests stay together: the stack that they share is deployed once.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 export PYTHONDONTWRITEBYTECODE := 1
 
 .PHONY: demo test test-fast test-long test-engine lint types format build refresh bench mutants clean help
@@ -15,14 +17,13 @@ demo: $(VENV)/.done $(EMULATOR)/.done .build/.done  ## delete accounts on an emu
 	@$(BIN)/python -m local demo $(ARGS)
 
 test: $(VENV)/.done $(EMULATOR)/.done .build/.done lint types  ## lint, types, and every test but those of the next two
-	@$(BIN)/python -m pytest -n 2 -m "not long" tests/unit tests/workflow tests/infra tests/fakes tests/properties \
-		tests/emulator
+	@$(PYTEST) -m "not long" tests/unit tests/workflow tests/infra tests/fakes tests/emulator
 
 test-fast: $(VENV)/.done .build/.done  ## what needs no emulator, without the exhaustive tests
-	@$(BIN)/python -m pytest -n 2 -q -m "not exhaustive" tests/unit tests/workflow tests/infra tests/fakes
+	@$(PYTEST) -q -m "not exhaustive and not long" tests/unit tests/workflow tests/infra tests/fakes
 
-test-long: $(VENV)/.done $(EMULATOR)/.done .build/.done  ## each part of a request lost or killed, alarms, runbook, demo
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -m long tests/emulator tests/faults
+test-long: $(VENV)/.done $(EMULATOR)/.done .build/.done  ## what takes minutes: drawn worlds, parts lost or killed, the demo
+	@$(PYTEST) -m long tests/unit tests/workflow tests/infra tests/properties tests/emulator tests/faults
 
 test-engine: $(VENV)/.done $(EMULATOR)/.done .build/.done  ## the real Pulumi engine; needs Go, or pulumi on the PATH
 	@$(BIN)/python -m pytest tests/engine
@@ -31,7 +32,7 @@ lint: $(VENV)/.done  ## ruff
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 
-types: $(VENV)/.done  ## mypy --strict
+types: $(VENV)/.done  ## mypy --strict, for the tests and the benches too
 	@$(BIN)/mypy
 
 format: $(VENV)/.done  ## write the code in its usual form

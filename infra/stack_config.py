@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import yaml  # type: ignore[import-untyped]  # pulumi brings it along
+import yaml
 
 
 class ConfigError(ValueError):

@@ -22,9 +22,9 @@ from typing import Any, Final, TypeVar
 
 import grpc  # type: ignore[import-untyped]  # pulumi brings it along
 import pulumi
-from google.protobuf import json_format  # type: ignore[import-untyped]
-from google.protobuf.empty_pb2 import Empty  # type: ignore[import-untyped]
-from google.protobuf.struct_pb2 import Struct, Value  # type: ignore[import-untyped]
+from google.protobuf import json_format
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.struct_pb2 import Struct, Value
 from pulumi.runtime import proto, rpc
 from pulumi.runtime.proto import provider_pb2_grpc
 

@@ -4,6 +4,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,12 +23,12 @@ def sent(lines: Iterable[str]) -> list[Sent]:
     return [value for line in lines if '"_aws"' in line for value in _values(json.loads(line))]
 
 
-def _values(line: Mapping[str, object]) -> list[Sent]:
+def _values(line: Mapping[str, Any]) -> list[Sent]:
     found = []
-    for directive in line["_aws"]["CloudWatchMetrics"]:  # type: ignore[index]
+    for directive in line["_aws"]["CloudWatchMetrics"]:
         (names,) = directive["Dimensions"]
         for metric in directive["Metrics"]:
-            (value,) = line[metric["Name"]]  # type: ignore[misc]
+            (value,) = line[metric["Name"]]
             found.append(
                 Sent(
                     namespace=directive["Namespace"],

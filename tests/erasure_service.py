@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 PATH = "/erasures"
-Raw = Callable[[BaseHTTPRequestHandler], None]
+Raw = Callable[[BaseHTTPRequestHandler], object]
 """Does with the connection what no proper answer does."""
 
 

@@ -60,20 +60,24 @@ Act = Callable[[Call], Any]
 """Raises, or returns None to let the call pass, or an answer for it (see `refused` and `answered`)."""
 
 
+Loss = Callable[[], BaseException]
+"""Makes what is raised instead of the answer to a call that was carried out."""
+
+
 @dataclass
 class Wire:
     """What passes between the handlers and AWS: every call is noted, and may be disturbed."""
 
     calls: list[Call] = field(default_factory=list)
     _before: list[tuple[str, Act]] = field(default_factory=list)
-    _lost: list[tuple[str, Callable[[], BaseException]]] = field(default_factory=list)
+    _lost: list[tuple[str, Loss]] = field(default_factory=list)
     name_of: Callable[[str], str] = str
     """What an address in the user pool stands for."""
     answers: dict[str, Act] = field(default_factory=dict)
     """Operations that are answered here and not by moto."""
     _count: int = 0
     _at: dict[int, Act] = field(default_factory=dict)
-    _after: dict[int, Act] = field(default_factory=dict)
+    _after: dict[int, Loss] = field(default_factory=dict)
     _counting: Lock = field(default_factory=Lock)
     """A step's calls come from several threads."""
 
@@ -101,9 +105,9 @@ class Wire:
         """Do something before the n-th call from now on, whatever it is."""
         self._at[self._count + number] = act
 
-    def after(self, number: int, act: Callable[[], BaseException]) -> None:
+    def after(self, number: int, loss: Loss) -> None:
         """Carry the n-th call from now on out, then raise this instead of an answer."""
-        self._after[self._count + number] = act
+        self._after[self._count + number] = loss
 
     def pending(self) -> bool:
         """Whether something set by `at` or `after` did not happen yet."""

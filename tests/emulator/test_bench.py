@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from argparse import Namespace
 
+import pytest
+
 from bench import files, memory, records, sweeping
 from bench.paper_bucket import UPLOADS
+
+pytestmark = pytest.mark.long
 
 
 def test_files_are_deleted_and_counted_by_the_step_on_a_server_as_it_is_and_as_slow_as_s3() -> None:

@@ -19,6 +19,8 @@ from local.demo_stores import Stores, User
 from local.emulator import Emulator
 from tests.emulator.stack import Stack, deploy_stack
 
+pytestmark = pytest.mark.long
+
 STORES: Sequence[Mapping[str, str]] = (
     {
         "name": "messages",

@@ -21,6 +21,8 @@ from statemachine.deletion import DELETE_RECORDS
 from tests.emulator.stack import LIMIT, Stack, fresh_stack
 from tests.emulator.test_deletion import NOTHING, SLICE, deleted
 
+pytestmark = pytest.mark.long
+
 HOUR = 3_600
 POISON = tuple(f"del_{number:026}" for number in range(10))
 UNHEARD_OF = "PAUSED"

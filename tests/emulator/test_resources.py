@@ -870,12 +870,13 @@ def test_a_function_may_do_what_its_role_allows_and_nothing_else(emulator: Emula
         aws_session_token=own["AWS_SESSION_TOKEN"],
     )
     key = {"pk": {"S": "1"}}
+    writes: tuple[Callable[[], object], ...] = (
+        lambda: client.put_item(TableName="deletions", Item=key),
+        lambda: client.transact_write_items(TransactItems=[{"Delete": {"TableName": "deletions", "Key": key}}]),
+    )
     with closing(client):
         client.get_item(TableName="deletions", Key=key)
-        for write in (
-            lambda: client.put_item(TableName="deletions", Item=key),
-            lambda: client.transact_write_items(TransactItems=[{"Delete": {"TableName": "deletions", "Key": key}}]),
-        ):
+        for write in writes:
             with pytest.raises(ClientError, match="AccessDeniedException"):
                 write()
 

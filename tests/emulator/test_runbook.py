@@ -21,7 +21,7 @@ from typing import Any
 
 import boto3
 import pytest
-import yaml  # type: ignore[import-untyped]  # pulumi brings it along
+import yaml
 from botocore import xform_name
 from typer.testing import CliRunner
 

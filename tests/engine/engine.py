@@ -82,7 +82,7 @@ def inputs(step: StepEventMetadata, *, old: bool = False) -> Mapping[str, Any]:
     """What the program says, or said, of the resource."""
     state = step.old if old else step.new
     assert state is not None
-    return state.inputs
+    return state.inputs or {}
 
 
 def definition(step: StepEventMetadata, *, old: bool = False) -> dict[str, Any]:
@@ -144,10 +144,14 @@ class Engine:
         settings = project / f"Pulumi.{name}.yaml"
         if not settings.exists():  # a copy: the engine writes the salt of the stack's secrets there
             shutil.copy(ROOT / f"Pulumi.{config_of or name}.yaml", settings)
+
+        def body() -> None:  # what a program gives back is no business of Pulumi's
+            program()
+
         stack = automation.create_or_select_stack(
             stack_name=name,
             project_name=PROJECT,
-            program=program,
+            program=body,
             opts=automation.LocalWorkspaceOptions(
                 work_dir=str(project),
                 pulumi_command=automation.PulumiCommand(str(self.directory)),

@@ -179,7 +179,8 @@ def test_another_name_is_a_replacement_and_says_so(dev: Stack) -> None:
     steps = {one.op: one for one in report.of(TABLE)}
     assert list(steps) == [OpType.CREATE_REPLACEMENT, OpType.REPLACE, OpType.DELETE_REPLACED]
     assert steps[OpType.REPLACE].keys == ["name"]
-    assert steps[OpType.REPLACE].detailed_diff["name"].diff_kind is DiffKind.UPDATE_REPLACE
+    differences = steps[OpType.REPLACE].detailed_diff or {}
+    assert differences["name"].diff_kind is DiffKind.UPDATE_REPLACE
 
 
 def test_a_wrong_setting_is_refused_with_its_message_and_without_a_stack_trace(dev: Stack) -> None:

@@ -22,15 +22,14 @@ from statemachine.workflow import Workflow
 from tests.infra import golden, samples
 from tests.infra.world import World, document, refusal, run
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.long
 
 SEARCH = "arn:aws:es:eu-west-1:123456789012:domain/search"
 NO_STORES: dict[str, Any] = {"record_stores": (), "file_stores": (), "user_pool_id": None}
 
 
 def deployed(environment: str, region: str) -> World:
-    changes = {"record_stores": (samples.ORDERS,), "user_pool_id": None}
-    settings = samples.settings(environment=environment, **changes)
+    settings = samples.settings(environment=environment, record_stores=(samples.ORDERS,), user_pool_id=None)
     return run(lambda: samples.deploy(samples.arguments(settings=settings)), region=region, environment=environment)
 
 

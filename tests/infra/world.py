@@ -112,6 +112,10 @@ def _attempt(
     log = _Log()
     monitor = _Monitor(cloud)
     raised = None
+
+    def body() -> None:  # what a program gives back is no business of Pulumi's
+        program()
+
     with _fresh_loop() as loop:
         settings.reset_options()
         mocks.set_mocks(
@@ -119,7 +123,7 @@ def _attempt(
         )
         pulumi.runtime.set_all_config(config)
         try:
-            loop.run_until_complete(stack.run_pulumi_func(program))
+            loop.run_until_complete(stack.run_pulumi_func(body))
         except Exception as error:  # noqa: BLE001 - handed to the caller, with what was registered before it
             raised = error
         root = settings.get_root_resource()
@@ -156,7 +160,7 @@ class _Log(logging.Logger):
         super().__init__("pulumi under test")
         self.lines: list[str] = []
 
-    def warning(self, msg: object, *args: object, **kwargs: object) -> None:  # type: ignore[override]
+    def warning(self, msg: object, *args: object, **kwargs: object) -> None:
         self.lines.append(str(msg))
 
 
@@ -205,10 +209,10 @@ class _Monitor(mocks.MockMonitor):
 
     def Invoke(self, request: Any) -> Any:  # noqa: N802
         self.invokes.append((request.tok, request.provider))
-        return super().Invoke(request)
+        return super().Invoke(request)  # type: ignore[no-untyped-call]  # Pulumi's is untyped
 
     def RegisterResource(self, request: Any) -> Any:  # noqa: N802
-        answer = super().RegisterResource(request)
+        answer = super().RegisterResource(request)  # type: ignore[no-untyped-call]  # Pulumi's is untyped
         if request.type != "pulumi:pulumi:Stack":
             self.registered.append(
                 Registered(

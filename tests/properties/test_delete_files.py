@@ -37,7 +37,7 @@ from tests.properties.storm import Weather
 from tests.properties.story import CUSTOMER, NOW, TABLE, USER, Story, environment
 from tests.properties.strategies import THREADS, WEATHER, for_all
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.long
 
 PARTS = 6
 CASES = 200

@@ -34,7 +34,7 @@ from tests.properties.storm import Weather
 from tests.properties.story import CUSTOMER, TABLE, USER, Story, environment
 from tests.properties.strategies import THREADS, WEATHER, for_all
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.long
 
 PARTS = 5
 CASES = 200

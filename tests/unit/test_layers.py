@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -110,3 +111,11 @@ def test_every_file_with_tests_is_collected() -> None:
         )
     ]
     assert uncollected == []
+
+
+def test_every_package_and_program_has_its_types_checked() -> None:
+    there = {path.parent.name for path in ROOT.glob("*/__init__.py")} | {path.stem for path in ROOT.glob("*.py")}
+
+    checks = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mypy"]
+
+    assert {*checks["packages"], *checks["modules"]} == there

@@ -19,6 +19,8 @@ from tests.machine import Killed, Machine, at
 from tests.wire import Call, answered, refused
 from tests.world import ACCOUNT, BUCKET, RECORD_STORES, REGION, TABLE, USER, World, function_arn
 
+pytestmark = pytest.mark.exhaustive
+
 OWN_ROOM = RecordStore(
     name="room", table="messages", partition_key="room", partition="{user_id}", sort_key="at", sort_type="N"
 )
@@ -311,7 +313,6 @@ def needed(recorded: Machine) -> Mapping[str, set[Need]]:
     return found
 
 
-@pytest.mark.exhaustive
 def test_each_role_allows_every_call_of_its_function_and_nothing_else(
     recorded: Machine, needed: Mapping[str, set[Need]]
 ) -> None:
@@ -333,7 +334,6 @@ def test_each_role_allows_every_call_of_its_function_and_nothing_else(
     assert wrong == []
 
 
-@pytest.mark.exhaustive
 def test_what_is_implied_is_allowed_and_not_seen(recorded: Machine, needed: Mapping[str, set[Need]]) -> None:
     for role, actions in IMPLIED.items():
         allowed = {action for one in recorded.specs[role].allow for action in one.action_names()}

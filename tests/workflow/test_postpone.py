@@ -14,6 +14,8 @@ from tests.machine import Machine
 from tests.workflow import scripted
 from tests.world import TABLE, World
 
+pytestmark = pytest.mark.exhaustive
+
 HOUR = 3_600
 DAY = 24 * HOUR
 

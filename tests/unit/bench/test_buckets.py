@@ -16,6 +16,8 @@ from bench.processes import CREDENTIALS, endpoint
 from bench.proxy import Proxy
 from bench.wire import DELETE_OBJECTS, LIST_VERSIONS, Head
 
+pytestmark = pytest.mark.exhaustive
+
 PREFIX = "users/user-a1b2/"
 VERSIONS = 2_500
 

@@ -19,6 +19,8 @@ from bench.processes import ROOT, BenchError, run_worker
 from bench.records import units
 from bench.report import Table
 
+pytestmark = pytest.mark.exhaustive
+
 PLACE = "before\n<!-- measured: speed -->\nold\n<!-- end of speed -->\nafter\n"
 TABLE = Table(name="speed", head=("who", "seconds"), rows=(("a|b", "1.0"),), facts={"seconds": 1.0})
 

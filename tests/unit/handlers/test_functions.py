@@ -4,7 +4,7 @@ import dataclasses
 import inspect
 from collections.abc import Iterator
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,6 +15,9 @@ from statemachine import deletion
 from statemachine.functions import FunctionSpec, function_specs
 from statemachine.step import Value
 from tests.world import FILE_STORES, RECORD_STORES
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 SPECS = function_specs(deletion.workflow(identity=True))
 BY_HANDLER = {spec.handler: spec for spec in SPECS}
@@ -34,12 +37,11 @@ def modules_of(name: str) -> set[str]:
     return {name}.union(*(modules_of(other) for other in others))
 
 
-def settings_of(spec: FunctionSpec) -> Iterator[type[Any]]:
+def settings_of(spec: FunctionSpec) -> "Iterator[type[DataclassInstance]]":
     """Every settings class that the function's invocation loads, also that of a handler whose work it calls."""
     names = sorted(modules_of(spec.handler.rpartition(".")[0]))
     for value in {value for name in names for value in vars(import_module(name)).values() if inspect.isclass(value)}:
-        is_settings = inspect.isclass(value) and value.__name__.endswith("Settings") and dataclasses.is_dataclass(value)
-        if is_settings and value is not TableSettings:
+        if dataclasses.is_dataclass(value) and value.__name__.endswith("Settings") and value is not TableSettings:
             yield value
     if spec.environment.get("STEP"):
         yield StepSettings

@@ -16,6 +16,8 @@ from tests import emf
 from tests.wire import Crash, answered, raises, refused
 from tests.world import OTHER, OWNER, STEPS, Context, World
 
+pytestmark = pytest.mark.exhaustive
+
 RECORDS, FILES = "DeleteRecords", "DeleteFiles"
 DAY = 86_400
 

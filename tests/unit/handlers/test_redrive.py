@@ -22,6 +22,8 @@ from handlers.redrive import (
 from tests.wire import refused
 from tests.world import ACCOUNT, REGION, World
 
+pytestmark = pytest.mark.exhaustive
+
 REQUEST = "del_01JB2C3D4E5F6G7H8J9K0MNPQR"
 BARE = {"deletion_request_id": REQUEST}
 SCHEDULE_ARN = f"arn:aws:scheduler:{REGION}:{ACCOUNT}:schedule/acme-prod-deletions/{REQUEST}"

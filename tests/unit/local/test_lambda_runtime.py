@@ -69,7 +69,8 @@ def test_a_handler_that_cannot_be_loaded_has_awss_name_for_it(
 
 
 def test_a_handler_in_a_package_may_be_named_with_slashes() -> None:
-    assert load("json/decoder.JSONDecoder") is json.JSONDecoder
+    handler: Any = load("json/decoder.JSONDecoder")
+    assert handler is json.JSONDecoder
 
 
 def test_the_runtime_imports_the_standard_library_only() -> None:

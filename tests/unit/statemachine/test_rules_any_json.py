@@ -3,6 +3,7 @@
 import copy
 import json
 from pathlib import Path
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -56,7 +57,7 @@ states = st.dictionaries(st.sampled_from(["a", "b", "c"]), st.dictionaries(keys,
 settled = settings(deadline=None, database=None, derandomize=True, max_examples=40)
 
 
-def assert_answers(definition: object) -> None:
+def assert_answers(definition: Any) -> None:
     found = validate(definition)
 
     assert all(finding.code in CATALOGUE for finding in found)
@@ -71,13 +72,15 @@ def parts(value: object, place: tuple[object, ...] = ()) -> list[tuple[object, .
 
 @given(trees)
 @settled
-def test_any_json_is_answered_with_findings(tree):
+def test_any_json_is_answered_with_findings(tree: Any) -> None:
     assert_answers(tree)
 
 
 @given(states, st.sampled_from(["JSONata", "JSONPath"]), st.sampled_from(sorted(STATE_TYPES)))
 @settled
-def test_any_machine_of_states_is_answered_with_findings(found, language, kind):
+def test_any_machine_of_states_is_answered_with_findings(
+    found: dict[str, dict[str, Any]], language: str, kind: str
+) -> None:
     definition = {
         "QueryLanguage": language,
         "StartAt": "a",
@@ -89,7 +92,7 @@ def test_any_machine_of_states_is_answered_with_findings(found, language, kind):
 
 @given(st.data())
 @settled
-def test_any_part_of_a_real_definition_may_be_replaced_or_lost(data):
+def test_any_part_of_a_real_definition_may_be_replaced_or_lost(data: st.DataObject) -> None:
     definition = copy.deepcopy(data.draw(st.sampled_from(DEFINITIONS)))
     for _ in range(data.draw(st.integers(1, 3))):
         places = parts(definition)

@@ -19,7 +19,7 @@ from statemachine.rules.jsonpath import PathError, parse_path
         ("$.store.größe-1", "$", ("store", "größe-1")),
     ],
 )
-def test_a_path_tells_its_root_and_the_fields_it_names(text, root, names):
+def test_a_path_tells_its_root_and_the_fields_it_names(text: str, root: str, names: tuple[str, ...]) -> None:
     path = parse_path(text)
 
     assert (path.root, path.names, path.several) == (root, names, "")
@@ -37,19 +37,19 @@ def test_a_path_tells_its_root_and_the_fields_it_names(text, root, names):
         ("$.a.length()", "length()"),
     ],
 )
-def test_a_path_that_may_select_several_nodes_says_by_which_piece(text, piece):
+def test_a_path_that_may_select_several_nodes_says_by_which_piece(text: str, piece: str) -> None:
     assert parse_path(text).several == piece
 
 
 @pytest.mark.parametrize(
     "text", ["", "a.b", ".a", "$.", "$..", "$...", "$a b", "$.a b", "$.a[", "$.a[]", "$.a[x]", "$$1"]
 )
-def test_what_is_no_path_is_refused(text):
+def test_what_is_no_path_is_refused(text: str) -> None:
     with pytest.raises(PathError):
         parse_path(text)
 
 
-def test_an_intrinsic_function_tells_the_paths_among_its_arguments():
+def test_an_intrinsic_function_tells_the_paths_among_its_arguments() -> None:
     call = parse_intrinsic("States.Format('{}, {}', $.a[?(@.x == 'y,z')], States.ArrayLength($list))")
 
     assert (call.function, [path.root for path in call.paths]) == ("States.Format", ["$", "list"])
@@ -71,20 +71,20 @@ def test_an_intrinsic_function_tells_the_paths_among_its_arguments():
         ("States.Array(" * 11 + ")" * 11, "A606"),
     ],
 )
-def test_a_wrong_call_is_refused_by_the_rule_it_breaks(text, code):
+def test_a_wrong_call_is_refused_by_the_rule_it_breaks(text: str, code: str) -> None:
     with pytest.raises(IntrinsicError) as refused:
         parse_intrinsic(text)
 
     assert refused.value.code == code
 
 
-def test_an_expression_tells_the_variables_it_reads_but_not_those_it_binds():
+def test_an_expression_tells_the_variables_it_reads_but_not_those_it_binds() -> None:
     found = read_expression("($f := function($x) { $x + $rate }; $items@$i#$n.{ 'a': $f($i.a), 'n': $n })")
 
     assert found.variables == {"rate", "items"}
 
 
-def test_an_expression_tells_what_it_reads_of_states_as_far_as_it_is_named():
+def test_an_expression_tells_what_it_reads_of_states_as_far_as_it_is_named() -> None:
     found = read_expression("$states.input.a[b > $states.result.c] & $lookup($states, 'x')")
 
     assert found.states == {("input", "a"), ("result", "c"), ()}
@@ -103,7 +103,7 @@ def test_an_expression_tells_what_it_reads_of_states_as_far_as_it_is_named():
         "{'a': $states.input.a}",
     ],
 )
-def test_fields_and_the_dollar_are_read_from_an_item_where_there_is_one(text):
+def test_fields_and_the_dollar_are_read_from_an_item_where_there_is_one(text: str) -> None:
     assert read_expression(text).top == set()
 
 
@@ -120,7 +120,7 @@ def test_fields_and_the_dollar_are_read_from_an_item_where_there_is_one(text):
         ("$map($states.input, function($v) { price })", {"price"}),
     ],
 )
-def test_what_is_read_from_the_top_level_is_found(text, read):
+def test_what_is_read_from_the_top_level_is_found(text: str, read: set[str]) -> None:
     assert read_expression(text).top == read
 
 
@@ -128,9 +128,9 @@ def test_what_is_read_from_the_top_level_is_found(text, read):
     ("text", "operators"),
     [("$a ?? 1", {"??"}), ("$a ?: 1", {"?:"}), ("'??' & '?:'", set()), ("$a ? 1 : 2", set())],
 )
-def test_newer_operators_are_found_outside_of_texts(text, operators):
+def test_newer_operators_are_found_outside_of_texts(text: str, operators: set[str]) -> None:
     assert read_expression(text).newer == operators
 
 
-def test_an_expression_nested_beyond_reason_is_refused_and_not_fatal():
+def test_an_expression_nested_beyond_reason_is_refused_and_not_fatal() -> None:
     assert read_expression("(" * 20_000).error

@@ -1,6 +1,7 @@
 """statelint, an older and independent validator of JSONPath definitions, beside ours."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ linter = pytest.importorskip("statelint.linter", reason="needs statelint, which 
 config = pytest.importorskip("statelint.config")
 problem = pytest.importorskip("statelint.problem")
 
+Definition = Mapping[str, object]
 DEFINITIONS = Path(__file__).parent / "definitions"
 # It takes a whole number for no float, and knows no substitutions.
 LENIENT = config.Config({problem.ProblemType.FLOAT, problem.ProblemType.URI})
@@ -34,11 +36,12 @@ def definitions(kind: str) -> list[object]:
 
 
 def objections(definition: object) -> list[str]:
-    return linter.Linter.validate(definition, LENIENT)
+    found: list[str] = linter.Linter.validate(definition, LENIENT)
+    return found
 
 
 @pytest.mark.parametrize(("name", "definition"), definitions("valid"))
-def test_what_we_accept_statelint_accepts_but_for_its_known_gaps(name, definition):
+def test_what_we_accept_statelint_accepts_but_for_its_known_gaps(name: str, definition: Definition) -> None:
     found = objections(definition)
 
     if name in ITS_GAPS:
@@ -48,7 +51,7 @@ def test_what_we_accept_statelint_accepts_but_for_its_known_gaps(name, definitio
 
 
 @pytest.mark.parametrize(("name", "definition"), definitions("broken"))
-def test_what_statelint_refuses_we_refuse(name, definition):
+def test_what_statelint_refuses_we_refuse(name: str, definition: Definition) -> None:
     ours = [finding for finding in validate(definition) if finding.severity is Severity.ERROR]
 
     assert ours or not objections(definition)

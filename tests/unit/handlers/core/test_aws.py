@@ -108,16 +108,13 @@ def test_no_code_is_named_twice() -> None:
 def test_a_code_becomes_our_class_with_operation_and_code_and_nothing_else(
     code: str, status: int, error: type[AwsFailure]
 ) -> None:
-    foreign = ClientError(
-        {
-            "Error": {"Code": code, "Message": "user ann, key users/ann/1"},
-            "ResponseMetadata": {"HTTPStatusCode": status},
-        },  # type: ignore[typeddict-item]
-        "Operation",
-    )
+    answer: Any = {
+        "Error": {"Code": code, "Message": "user ann, key users/ann/1"},
+        "ResponseMetadata": {"HTTPStatusCode": status},
+    }
 
     with pytest.raises(AwsFailure) as raised, aws.our_errors("Operation"):
-        raise foreign
+        raise ClientError(answer, "Operation")
 
     assert type(raised.value) is error
     assert str(raised.value) == f"Operation answered {code}"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from handlers.core import frame
+from handlers.core.checkpoint import Done
 from handlers.core.errors import InvalidEvent, RetentionLocked, SettingsError, Unexpected
 from handlers.core.frame import (
     FRAME_ERRORS,
@@ -82,17 +83,18 @@ def test_an_error_that_was_not_declared_is_masked(world: World) -> None:
 
 def test_a_handler_declares_what_its_frame_raises_besides_its_own() -> None:
     assert lambda_handler(RetentionLocked)(lambda event, context: {}).raises == (*FRAME_ERRORS, RetentionLocked)
-    assert step_handler(RetentionLocked)(lambda checkpoint: frame.Done()).raises == (*STEP_ERRORS, RetentionLocked)
+    assert step_handler(RetentionLocked)(lambda checkpoint: Done()).raises == (*STEP_ERRORS, RetentionLocked)
     assert compensation(RetentionLocked)(lambda person: None).raises == (*UNDO_ERRORS, RetentionLocked)
 
 
 def test_a_handler_looks_like_the_function_it_was_made_of() -> None:
     from handlers.steps import delete_files
 
-    assert isinstance(delete_files.handler, Handler)
-    assert delete_files.handler.__name__ == "handler"
-    assert delete_files.handler.__module__ == "handlers.steps.delete_files"
-    assert delete_files.handler.__doc__
+    handler: Any = delete_files.handler
+    assert handler.__name__ == "handler"
+    assert handler.__module__ == "handlers.steps.delete_files"
+    assert handler.__doc__
+    assert isinstance(handler, Handler)
 
 
 def test_a_missing_variable_is_named(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

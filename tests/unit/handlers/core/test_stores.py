@@ -19,7 +19,7 @@ INDEX = {
     "index_value": "{user_id}",
 }
 RECORD = {"name": "orders", "table": "orders", "partition_key": "pk", "partition": "USER#{user_id}"}
-FILE = {"name": "photos", "bucket": "photos-bucket", "prefix": "users/{user_id}/"}
+FILE: dict[str, Any] = {"name": "photos", "bucket": "photos-bucket", "prefix": "users/{user_id}/"}
 
 
 def test_stores_survive_the_environment() -> None:

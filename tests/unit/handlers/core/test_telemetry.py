@@ -6,6 +6,7 @@ import logging
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -81,7 +82,7 @@ def test_the_name_of_the_service_in_the_log_is_no_dimension(
     ],
 )
 def test_a_value_without_its_dimensions_or_with_others_is_refused(
-    capsys: pytest.CaptureFixture[str], metric: Metric, dimensions: dict[str, str], message: str
+    capsys: pytest.CaptureFixture[str], metric: Metric, dimensions: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(MetricDimensionError) as refused:
         telemetry.count(metric, **dimensions)

@@ -244,7 +244,7 @@ def test_a_connection_that_breaks_is_unavailable_and_asked_again(erasure: Erasur
 def test_a_service_that_does_not_answer_in_time_is_unavailable_and_asked_again(world: World, service: Service) -> None:
     erasure = deployed(world, service, TIMEOUT="0.3")
     request = erasure.claimed()
-    service.answers.append(lambda _: service.over.wait(3) and None)
+    service.answers.append(lambda _: service.over.wait(3))
 
     with pytest.raises(Failure) as raised:
         erasure.run(request)

@@ -19,7 +19,7 @@ from tests.unit.handlers.steps.bucket import Bucket, ok
 from tests.wire import Act, Call, Crash, connection_lost, raises, refused
 from tests.world import BUCKET, USER, Context, World
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.long
 
 PREFIX = f"users/{USER}/"
 STEP = "DeleteFiles"

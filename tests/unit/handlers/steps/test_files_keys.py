@@ -10,6 +10,8 @@ import pytest
 from tests.unit.handlers.steps.bucket import Bucket
 from tests.world import BUCKET, USER, World
 
+pytestmark = pytest.mark.exhaustive
+
 PREFIX = f"users/{USER}/"
 STEP = "DeleteFiles"
 KEYS = (

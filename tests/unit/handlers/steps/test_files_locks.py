@@ -13,6 +13,8 @@ from tests.unit.handlers.steps.bucket import Bucket, ok
 from tests.wire import refused
 from tests.world import BUCKET, USER, World
 
+pytestmark = pytest.mark.exhaustive
+
 PREFIX = f"users/{USER}/"
 STEP = "DeleteFiles"
 

@@ -12,6 +12,8 @@ from tests.unit.handlers.steps.bucket import Bucket, ok
 from tests.wire import refused
 from tests.world import ACCOUNT, BUCKET, USER, World
 
+pytestmark = pytest.mark.exhaustive
+
 PREFIX = f"users/{USER}/"
 STEP = "DeleteFiles"
 PHOTOS = {"name": "photos", "bucket": BUCKET, "prefix": "users/{user_id}/"}

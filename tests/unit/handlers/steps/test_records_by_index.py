@@ -93,7 +93,11 @@ def test_the_items_that_an_index_finds_go_from_the_table_and_no_other(world: Wor
         assert action["Delete"]["ExpressionAttributeValues"] == {":value": {"S": USER}}
 
 
-TYPES = {"S": lambda number: str(number), "N": lambda number: number, "B": lambda number: str(number).encode()}
+TYPES: Mapping[str, Callable[[int], Any]] = {
+    "S": str,
+    "N": lambda number: number,
+    "B": lambda number: str(number).encode(),
+}
 
 
 @pytest.mark.parametrize("partition", [*TYPES])
