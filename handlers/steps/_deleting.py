@@ -30,6 +30,7 @@ REFUSED = (Throttled, StoreUnavailable)
 """A call came too soon, or its outcome is unknown. All of S3's calls here are safe to repeat."""
 
 HasTime = Callable[[], bool]
+Prove = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,18 +77,25 @@ class Deleting:
     has_time: HasTime
     window: Window = field(default_factory=Window)
 
-    def delete(self, entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    def delete(self, entries: Sequence[Entry], prove: Prove) -> tuple[Entry, ...]:
         """Delete by identity until none is left but those that S3 denies; returns these.
+
+        Args:
+            entries: what to delete.
+            prove: called before each round of calls; raises if nothing more may be deleted.
 
         Raises:
             OutOfTime: some were not deleted; no call is in flight.
-            AwsFailure: a call failed for good; others may be in flight until the pool ends.
+            AwsFailure: a call failed for good; others may be in flight until the pool ends. So may they be after what
+                `prove` raises.
         """
         # What goes one by one comes last, so that the calls before are full.
         waiting = deque(sorted(entries, key=_goes_alone))
         flying: dict[Future[_Answer], int] = {}
         denied: list[Entry] = []
         while waiting or flying:
+            if waiting:
+                prove()
             self._send(waiting, flying)
             if not flying:
                 raise OutOfTime

@@ -46,6 +46,10 @@ from handlers.steps._files import (
 )
 from handlers.steps._locks import Locks
 
+PROVE_AGAIN = 30
+"""Seconds after which the fence is proved again within a batch: one that S3 slows down takes minutes, and whoever holds
+or cancels the request, or takes it over, does not wait for its end."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSettings:
@@ -128,6 +132,7 @@ class _Emptying:
     deleting: Deleting
     fetch: Fetch
     since: int
+    proved_at: int = 0
 
     @classmethod
     def of(cls, place: Place, checkpoint: Checkpoint, workers: _Workers) -> "_Emptying":
@@ -187,14 +192,22 @@ class _Emptying:
     def _record(self, batch: Batch) -> None:
         """Prove the fence; what is counted so far is durable from here on."""
         self._require_time()
-        self.checkpoint.progress(batch.bounds.recorded())
+        self._prove(batch)
 
     def _delete(self, batch: Batch) -> Sequence[Entry]:
         """Delete and count a batch; what S3 denied."""
-        denied = self.deleting.delete(batch.entries)
+        denied = self.deleting.delete(batch.entries, partial(self._prove_again, batch))
         self.checkpoint.add(self.place.name, batch.bounds.size - len(denied))
         self.checkpoint.forget_batch()
         return denied
+
+    def _prove(self, batch: Batch) -> None:
+        self.checkpoint.progress(batch.bounds.recorded())
+        self.proved_at = clock.now()
+
+    def _prove_again(self, batch: Batch) -> None:
+        if clock.now() - self.proved_at >= PROVE_AGAIN:
+            self._prove(batch)
 
     def _require_time(self) -> None:
         if not self.checkpoint.has_time():

@@ -11,10 +11,11 @@ import botocore.session
 import pytest
 from botocore.parsers import ResponseParserError
 
-from handlers.core.errors import AccessDenied, StoreUnavailable
+from handlers.core.errors import AccessDenied, OwnershipLost, StoreUnavailable, Superseded
 from handlers.core.s3_listing import Parsers
 from handlers.steps._deleting import CALLS, Window
-from handlers.steps._files import Entry, Kind, Page, batches
+from handlers.steps._files import AHEAD, Entry, Kind, Page, batches
+from handlers.steps.delete_files import PROVE_AGAIN
 from tests.unit.handlers.steps.bucket import Bucket, ok
 from tests.wire import Act, Call, Crash, connection_lost, raises, refused
 from tests.world import BUCKET, USER, Context, World
@@ -26,6 +27,8 @@ STEP = "DeleteFiles"
 SIZE, BATCH = 5, 20
 ENTRIES = 23
 """Of users that there are many of: two batches."""
+LOST: Mapping[str, object] = {"fence": 99}
+"""What every transition that takes a request from its worker changes."""
 SECONDS = 20.0
 """How long one thread waits for another before the test fails."""
 
@@ -125,7 +128,7 @@ def test_at_most_two_batches_are_in_memory(world: World, bucket: Bucket, request
 
     world.run(STEP, request_id)
 
-    assert max(held) <= 2 * BATCH + 2 * SIZE
+    assert max(held) <= 2 * BATCH + (AHEAD + 1) * SIZE
 
 
 @pytest.mark.parametrize("keys", [1, 9, 130])
@@ -264,6 +267,50 @@ def test_calls_become_as_small_as_the_bucket_takes_them(
     assert bucket.entries == []
     assert world.deleted(request_id, STEP) == {"photos": 60}
     assert world.sleeps
+
+
+@pytest.fixture
+def slow(world: World, bucket: Bucket) -> list[int]:
+    """The bucket takes one entry at a time, and its time for each; how many it has taken is the list's length."""
+    answer, taken = world.wire.answers["DeleteObjects"], []
+
+    def one_at_a_time(call: Call) -> Any:
+        if len(call.params["Delete"]["Objects"]) > 1:
+            return refused("SlowDown", status=503)(call)
+        world.now += PROVE_AGAIN
+        taken.append(world.now)
+        return answer(call)
+
+    world.wire.answers["DeleteObjects"] = one_at_a_time
+    return taken
+
+
+@pytest.mark.invariant("I2")
+@pytest.mark.parametrize("lost", [{"status": "HELD"}, {"owner": "another"}, {}])
+def test_a_batch_that_takes_long_stops_soon_after_the_fence_is_lost(
+    world: World, bucket: Bucket, request_id: str, slow: list[int], lost: Mapping[str, object]
+) -> None:
+    fill(bucket, BATCH, keys=BATCH)
+    meanwhile(bucket, "DeleteObjects", lambda _: world.change(request_id, **LOST, **lost) if len(slow) == 4 else None)
+
+    with pytest.raises((OwnershipLost, Superseded)):
+        world.run(STEP, request_id)
+
+    assert len(slow) == 5
+
+
+def test_a_batch_that_takes_long_renews_the_lease_and_counts_once(
+    world: World, bucket: Bucket, request_id: str, slow: list[int]
+) -> None:
+    fill(bucket, BATCH, keys=BATCH)
+    leases: list[int] = []
+    meanwhile(bucket, "DeleteObjects", lambda _: leases.append(world.record(request_id)["due_at"] - world.now))
+
+    world.run_until_done(STEP, request_id)
+
+    assert min(leases) >= 900 * 2 // 3 - PROVE_AGAIN
+    assert len(slow) == BATCH
+    assert world.deleted(request_id, STEP) == {"photos": BATCH}
 
 
 def test_the_window_halves_after_a_refusal_and_grows_back_slowly() -> None:
