@@ -8,7 +8,7 @@ The listing goes on behind a batch while the batch is being deleted. So the entr
 stay: the last key, which the next page may continue, is carried over to the next batch.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import asdict, dataclass, field, replace
@@ -28,6 +28,8 @@ API_DeleteObjects.html)."""
 BATCH = 8 * PAGE
 """Entries from which on a batch goes: one write of the record for so many, and the calls that they need side by
 side. Two batches are in memory at once, 5 MB together."""
+AHEAD = 3
+"""Pages that are fetched and not read yet, at most: 400 KB each."""
 
 
 class Kind(StrEnum):
@@ -92,12 +94,24 @@ def pages(fetch: Fetch) -> Iterator[Page]:
 
 
 def pages_ahead(fetch: Fetch, fetcher: Executor) -> Iterator[Page]:
-    """All pages from the front; the next one is being fetched while one is read."""
-    ahead: Future[Page] | None = fetcher.submit(fetch, {})
-    while ahead is not None:
-        page = ahead.result()
-        ahead = None if page.next is None else fetcher.submit(fetch, page.next)
+    """All pages from the front; up to AHEAD are fetched, one after the other, while one is read.
+
+    A listing takes as long as it takes: so each is asked for as soon as the one before it has come, and not only when
+    somebody has the time to look at that one.
+    """
+    ahead: deque[Future[Page | None]] = deque([fetcher.submit(fetch, {})])
+    while True:
+        while len(ahead) <= AHEAD:
+            ahead.append(fetcher.submit(_follow, fetch, ahead[-1]))
+        page = ahead.popleft().result()
+        if page is None:
+            return
         yield page
+
+
+def _follow(fetch: Fetch, before: "Future[Page | None]") -> Page | None:
+    page = before.result()
+    return None if page is None or page.next is None else fetch(page.next)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
