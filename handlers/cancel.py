@@ -1,7 +1,8 @@
 """Cancels a request for the application's own "keep my account": it can do nothing else, so may whoever invokes it.
 
 Safe to repeat because: cancelling what is cancelled, or is being cancelled, changes nothing.
-Leaves open: after the first erasing step there is no way back; the answer is NotPossible then.
+Leaves open: once the first erasing step has begun there is no way back; the answer is NotPossible then, and while an
+attempt runs.
 """
 
 from collections.abc import Mapping
@@ -50,7 +51,7 @@ def cancel_request(table: RequestTable, record: Record) -> Record:
     """Cancel a request and take its schedule away; the request afterwards.
 
     Raises:
-        NotPossible: it runs, has ended, or has passed the pivot.
+        NotPossible: it runs, is COMPLETED, or has passed the pivot.
     """
     after = on_latest(table, record, partial(cancel, expires_at=settings.load(KeepSettings).expires_at()))
     if after.status is Status.CANCELLED:

@@ -63,10 +63,10 @@ def on_latest(table: RequestTable, record: Record, operation: RequestOperation) 
 
 
 def cancel(table: RequestTable, record: Record, *, expires_at: int | None = None) -> Status:
-    """Cancel a request that waits, also one of a person who is held; the status it has then.
+    """Cancel a request that waits or is FAILED, also one of a person who is held; the status it has then.
 
     CANCELLED at once if no step touched anything; otherwise RETRYABLE: the next attempt undoes, then cancels. That
-    attempt may be PROCESSING already.
+    attempt may be PROCESSING already. An undo that FAILED is tried again.
 
     Args:
         table: the request table.
@@ -74,11 +74,13 @@ def cancel(table: RequestTable, record: Record, *, expires_at: int | None = None
         expires_at: epoch seconds at which the cancelled request's record may go; None: never.
 
     Raises:
-        NotPossible: it runs, has ended, or has passed the pivot.
+        NotPossible: it runs, is COMPLETED, or has passed the pivot.
     """
     if record.status is Status.CANCELLED or _is_being_cancelled(record):
         return record.status
     request_id = record.deletion_request_id
+    if "pivot_at" in record.attributes:
+        raise NotPossible("cancel", request_id, f"{record.status} and has begun to erase")
     values = {"id": request_id, "now": clock.now(), "expires_at": expires_at}
     if "touched_at" in record.attributes:
         return _update(table, "cancel", CANCEL_TOUCHED, record, values)
@@ -140,11 +142,18 @@ def redrive(table: RequestTable, record: Record) -> Status:
         PersonHeld: release the person first.
         NotPossible: it is not FAILED, or changed since it was read.
     """
-    if record.status in _UNDER_WAY and not record.failures:
-        return record.status
-    _require(record, Status.FAILED, "redrive")
-    _update_if_free(table, REDRIVE, record, {"attempt": record.attempt, "now": clock.now()})
-    return Status.RETRYABLE
+    after = _redriven(record)
+    if after is not record.status:
+        _update_if_free(table, REDRIVE, record, {"attempt": record.attempt, "now": clock.now()})
+    return after
+
+
+def would_redrive(table: RequestTable, record: Record) -> Status:
+    """What `redrive` would answer or raise, found out without a write."""
+    after = _redriven(record)
+    if after is not record.status and is_person_held(table.read_guard(record.subject)):
+        raise PersonHeld(REDRIVE.name, record.deletion_request_id, str(record.status))
+    return after
 
 
 def hold_person(table: RequestTable, subject: str) -> Record | None:
@@ -201,6 +210,13 @@ def _is_being_cancelled(record: Record) -> bool:
         and record.attributes.get("cancel_requested") is True
         and "pivot_at" not in record.attributes
     )
+
+
+def _redriven(record: Record) -> Status:
+    if record.status in _UNDER_WAY and not record.failures:
+        return record.status
+    _require(record, Status.FAILED, "redrive")
+    return Status.RETRYABLE
 
 
 def _require(record: Record, status: Status, operation: str) -> None:

@@ -41,6 +41,7 @@ Limit = Annotated[int, typer.Option(min=1, help="how many at most")]
 Rate = Annotated[int, typer.Option(min=1, max=100, help="how many a second at most")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask; needed where nobody can be asked")]
 GraceDays = Annotated[float | None, typer.Option(min=0, help="instead of the stack's own grace period")]
+QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="whose failures it keeps (see `queues`)")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="say what would be done, and do nothing")]
 Person = Annotated[bool, typer.Option("--person", help="all of a person's requests: the ID's, or on standard input")]
 
@@ -100,6 +101,13 @@ def list_stuck(stack: Stack, *, limit: Limit = 100) -> Answer:
 def list_queues(stack: Stack) -> Answer:
     """List the dead-letter queues and how many messages wait in each."""
     return views.queues(letters.queues(stack))
+
+
+@command(app, "letters")
+def list_letters(stack: Stack, queue: QueueName, *, limit: Limit = 100) -> Answer:
+    """List what waits in a dead-letter queue: what each message is about, never its text. Everything stays in it."""
+    found, more = _first(letters.letters(stack, queue, limit=limit + 1), limit)
+    return views.letters(found, more=more)
 
 
 @command(app, "verify")
@@ -189,12 +197,34 @@ def redrive(
             asking.confirm(f"The messages of {queue} will be handled again. Go on?", yes=yes)
         return views.messages(letters.redrive(stack, queue, rate=rate, limit=limit, dry_run=dry_run), dry_run=dry_run)
     ids, more = ([request], False) if request is not None else _first(_failed(stack, error), limit)
-    if dry_run or not ids:
-        outcomes = [Outcome(deletion_request_id=one, status=None) for one in ids]
+    if dry_run:
+        outcomes = operating.would_redrive_all(stack, ids, on_outcome=_tell_problem)
     else:
-        asking.confirm(f"{len(ids)} deletions will be tried again. Go on?", yes=yes)
+        if ids:
+            asking.confirm(f"{len(ids)} deletions will be tried again. Go on?", yes=yes)
         outcomes = operating.redrive_all(stack, ids, rate=rate, on_outcome=_tell_problem)
     return views.redriven(outcomes, dry_run=dry_run, more=more)
+
+
+@command(app, "discard")
+def discard_letter(
+    stack: Stack,
+    queue: QueueName,
+    message: Annotated[str, typer.Argument(metavar="MESSAGE", help="the message's id (see `letters`)")],
+    *,
+    yes: Yes = False,
+) -> Answer:
+    """Delete a message of a dead-letter queue without handling it. No request is lost by it: the sweeper finds each."""
+    asking.confirm(f"The message {message} will be deleted from {queue} for good. Go on?", yes=yes)
+    letters.discard(stack, queue, message)
+    return views.pairs({"discarded": message}, Exit.OK)
+
+
+@command(app, "sweep")
+def sweep_now(stack: Stack, *, yes: Yes = False) -> Answer:
+    """Have the sweeper run once now: it starts, recovers or releases whatever is due."""
+    asking.confirm("Deletions that are due will be started. Go on?", yes=yes)
+    return views.swept(invoke(stack.function(frame.SWEEP), {}))
 
 
 @command(app, "bulk")
@@ -243,7 +273,10 @@ def _on_request_or_person(
     if request is None and not person:
         raise OpsError(Exit.USAGE, "give the request's ID, or --person")
     whose = {"deletion_request_id": request} if request else {"user_id": asking.person().user_id}
-    return operate(stack, f"{operation}_person" if person else operation, **whose, **fields)
+    answer = operate(stack, f"{operation}_person" if person else operation, **whose, **fields)
+    if note := views.note_of(answer):
+        tell(note)
+    return answer
 
 
 def _first(found: Iterable[_Found], limit: int) -> tuple[list[_Found], bool]:

@@ -4,12 +4,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from handlers.core.errors import AwsFailure
+from handlers import operations
+from handlers.core.errors import AwsFailure, NotPossible, RequestUnknown
 from handlers.core.pace import Pace
+from handlers.core.request_table import RequestTable
 from ops.calls import FunctionFailed, invoke
 from ops.output import Exit
 from ops.stack import Stack
 from statemachine import frame
+
+_WORST_FIRST = (Exit.INCOMPLETE, Exit.REFUSED, Exit.NOT_FOUND)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,11 +22,11 @@ class Outcome:
 
     deletion_request_id: str
     status: str | None
-    """As it is afterwards; None if the operation was not carried out."""
+    """As it is afterwards, or would be; None if the operation is not carried out."""
     problem: str | None = None
     """Why not; without personal data."""
-    is_refused: bool = False
-    """Whether asking again would not help."""
+    code: Exit = Exit.OK
+    """REFUSED and NOT_FOUND: asking again would not help; INCOMPLETE: it would."""
 
 
 def operate(stack: Stack, operation: str, **fields: object) -> Mapping[str, Any]:
@@ -49,25 +53,49 @@ def redrive_all(
     outcomes = []
     for request in deletion_request_ids:
         pace.wait()
-        outcomes.append(_redrive(stack, request))
+        outcomes.append(_outcome(stack, request, _redrive))
         on_outcome(outcomes[-1])
     return outcomes
 
 
-def _redrive(stack: Stack, request: str) -> Outcome:
-    try:
-        answer = operate(stack, "redrive", deletion_request_id=request)
-    except FunctionFailed as failed:
-        is_refused = failed.code in {Exit.REFUSED, Exit.NOT_FOUND}
-        return Outcome(deletion_request_id=request, status=None, problem=str(failed), is_refused=is_refused)
-    except AwsFailure as failure:
-        return Outcome(deletion_request_id=request, status=None, problem=f"{type(failure).__name__}: {failure}")
-    return Outcome(deletion_request_id=request, status=str(answer["status"]))
+def would_redrive_all(
+    stack: Stack, deletion_request_ids: Iterable[str], *, on_outcome: Callable[[Outcome], None]
+) -> list[Outcome]:
+    """What `redrive_all` would make of the requests as they are now; reads with the operator's own rights."""
+    outcomes = []
+    for request in deletion_request_ids:
+        outcomes.append(_outcome(stack, request, _would_redrive))
+        on_outcome(outcomes[-1])
+    return outcomes
 
 
 def exit_of(outcomes: Iterable[Outcome]) -> Exit:
     """The exit code of several: the worst."""
-    failed = [outcome for outcome in outcomes if outcome.problem]
-    if any(not outcome.is_refused for outcome in failed):
-        return Exit.INCOMPLETE
-    return Exit.REFUSED if failed else Exit.OK
+    codes = {outcome.code for outcome in outcomes}
+    return next((code for code in _WORST_FIRST if code in codes), Exit.OK)
+
+
+def _outcome(stack: Stack, request: str, ask: Callable[[Stack, str], str]) -> Outcome:
+    try:
+        return Outcome(deletion_request_id=request, status=ask(stack, request))
+    except FunctionFailed as failed:
+        code = failed.code if failed.code in _WORST_FIRST else Exit.INCOMPLETE
+        return Outcome(deletion_request_id=request, status=None, problem=str(failed), code=code)
+    except AwsFailure as failure:
+        problem = f"{type(failure).__name__}: {failure}"
+        return Outcome(deletion_request_id=request, status=None, problem=problem, code=Exit.INCOMPLETE)
+
+
+def _redrive(stack: Stack, request: str) -> str:
+    return str(operate(stack, "redrive", deletion_request_id=request)["status"])
+
+
+def _would_redrive(stack: Stack, request: str) -> str:
+    table = RequestTable(stack.request_table)
+    try:
+        record = table.read(request)
+        if record is None:
+            raise RequestUnknown
+        return str(operations.would_redrive(table, record))
+    except (NotPossible, RequestUnknown) as error:
+        raise FunctionFailed(stack.function(frame.OPERATE), type(error).__name__, str(error)) from None

@@ -3,8 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
+from rich.text import Text
+
 from handlers.core.states import Status
-from handlers.redrive import RedriveReport
+from handlers.redrive import Due, Letter, Parsed, RedriveReport, StatusEvent, Unparsable
 from ops import operating, timeline
 from ops.letters import Queue
 from ops.operating import Outcome
@@ -19,7 +21,12 @@ _LIST = ("deletion_request_id", "status", "due_at", "erase_by", "error", "notes"
 _STUCK = ("deletion_request_id", "status", "overdue_seconds", "error", "execution", "link")
 _STEPS = ("step", "status", "invocations", "rounds", "deleted")
 _TIMES = ("requested_at", "accepted_at", "grace_ends_at", "completed_at", "cancelled_at", "expires_at")
+_LETTERS = ("message_id", "sent_at", "about", "deletion_request_id", "error_code")
 _OPERATED = ("operation", "deletion_request_id", "status", "dispatched")
+_NO_OPEN_REQUEST = (
+    "no open request was found for exactly this user_id. It must be the user_id that your application asks with,"
+    " letter by letter; the user pool's sub or user name may be another one"
+)
 
 Fields = Mapping[str, object]
 
@@ -131,7 +138,12 @@ def accepted(answer: Fields) -> Answer:
 def operated(answer: Fields) -> Answer:
     """What the function `operate` answered."""
     data = {name: answer[name] for name in _OPERATED}
-    return Answer(data=data, text=facts(data))
+    return Answer(data={**data, "note": note_of(answer)}, text=facts(data))
+
+
+def note_of(answer: Fields) -> str | None:
+    """What an answer of `operate` does not show: a person without an open request looks like a misspelt one."""
+    return _NO_OPEN_REQUEST if answer["deletion_request_id"] is None else None
 
 
 def redriven(outcomes: Sequence[Outcome], *, dry_run: bool, more: bool) -> Answer:
@@ -149,6 +161,33 @@ def messages(report: RedriveReport, *, dry_run: bool) -> Answer:
     """What became of a queue's messages."""
     data = {"dry_run": dry_run, "handled": report.handled, "left": dict(report.left)}
     return Answer(data=data, text=facts(data), code=Exit.INCOMPLETE if report.left else Exit.OK)
+
+
+def letters(found: Sequence[Letter], *, more: bool) -> Answer:
+    """Messages of a dead-letter queue, one a line."""
+    rows: list[dict[str, object]] = [
+        {
+            "message_id": one.message_id,
+            "sent_at": iso(one.sent_at),
+            "about": _about(one.parsed),
+            "deletion_request_id": one.deletion_request_id,
+            "error_code": one.error_code or None,
+        }
+        for one in found
+    ]
+    return Answer(data={"letters": rows, "more": more}, text=table(rows, _LETTERS, nothing="no messages"))
+
+
+def _about(parsed: Parsed) -> str:
+    if isinstance(parsed, Unparsable):
+        return parsed.reason
+    return {Due: "a start", StatusEvent: "the end of an execution"}.get(type(parsed), "a run of the sweeper")
+
+
+def swept(outcomes: Mapping[str, int]) -> Answer:
+    """What a run of the sweeper came to: outcome -> how many requests."""
+    told = facts(outcomes) if outcomes else Text("nothing was due")
+    return Answer(data={"outcomes": dict(outcomes)}, text=told)
 
 
 def pairs(data: Fields, code: Exit) -> Answer:

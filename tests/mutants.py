@@ -25,6 +25,10 @@ HOLDS = (
     "tests/unit/handlers/test_operations.py::test_nothing_of_a_held_person_is_released_or_redriven",
     "tests/unit/handlers/test_operations.py::test_a_late_copy_of_a_release_does_not_lift_a_later_hold",
 )
+CANCELS = (
+    "tests/unit/handlers/test_operations.py::test_a_cancellation_whose_request_passes_the_pivot_meanwhile_is_refused",
+    "tests/unit/handlers/test_operations.py::test_a_touched_request_is_undone_before_it_is_cancelled_with_a_fresh_budget",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +177,27 @@ MUTANTS = (
         'set=("#status = :HELD", "#fence = :fence_after"),',
         'set=("#status = :HELD",),',
         CLAUSES,
+    ),
+    Mutant(
+        "cancel: no pivot",
+        TRANSITIONS,
+        "        _IDLE,\n        NO_PIVOT,\n",
+        "        _IDLE,\n",
+        CANCELS,
+    ),
+    Mutant(
+        "cancel touched: no pivot",
+        TRANSITIONS,
+        "condition=(_IDLE, NO_PIVOT, Clause(",
+        "condition=(_IDLE, Clause(",
+        CANCELS,
+    ),
+    Mutant(
+        "cancel touched: failures of its own",
+        TRANSITIONS,
+        '        "#cancel_requested = :yes",\n        "#failures = :n0",\n',
+        '        "#cancel_requested = :yes",\n',
+        CANCELS,
     ),
     Mutant(
         "begin: undoing",

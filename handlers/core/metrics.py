@@ -59,7 +59,7 @@ CANCELLED = Metric(
 )
 FAILED = Metric(
     name="Failed",
-    meaning="A request became FAILED: nothing goes on until an operator redrives it.",
+    meaning="A request became FAILED: nothing goes on until somebody redrives or cancels it.",
     sent_by=("handlers.dispatch", "handlers.recover"),
 )
 HELD = Metric(

@@ -338,18 +338,21 @@ RECOVER = Transition(
     mine={"fence": "fence_after", "status": ":RETRYABLE"},
 )
 
-_WAITING = Clause("#status IN (:SCHEDULED, :RETRYABLE, :HELD)", "a running execution is never cancelled under way")
+_IDLE = Clause(
+    "#status IN (:SCHEDULED, :RETRYABLE, :HELD, :FAILED)", "a running execution is never cancelled under way"
+)
 _CANCELLABLE = (
     (Status.SCHEDULED, Status.CANCELLED),
     (Status.RETRYABLE, Status.CANCELLED),
     (Status.HELD, Status.CANCELLED),
+    (Status.FAILED, Status.CANCELLED),
 )
 CANCEL = Transition(
     name="cancel",
     moves=_CANCELLABLE,
     runs_in=RunsIn.LAMBDA,
     condition=(
-        _WAITING,
+        _IDLE,
         NO_PIVOT,
         Clause("attribute_not_exists(#touched_at)", "what a step touched must be undone first"),
     ),
@@ -362,10 +365,12 @@ CANCEL_TOUCHED = Transition(
     name="cancel touched",
     moves=tuple((before, Status.RETRYABLE) for before, _ in _CANCELLABLE),
     runs_in=RunsIn.LAMBDA,
-    condition=(_WAITING, NO_PIVOT, Clause("attribute_exists(#touched_at)", "there is something to undo")),
+    condition=(_IDLE, NO_PIVOT, Clause("attribute_exists(#touched_at)", "there is something to undo")),
+    # The undo has a budget of its own: with the deletion's failures, the first that it met would be the last.
     set=(
         "#status = :RETRYABLE",
         "#cancel_requested = :yes",
+        "#failures = :n0",
         "#attempt_base = #attempt",
         "#due_at = :now",
     ),

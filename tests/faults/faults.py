@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +24,9 @@ from statemachine import asl
 from statemachine.deletion import SUSPEND_IDENTITY, steps, workflow
 from statemachine.frame import role_of
 from statemachine.functions import function_specs
+from statemachine.rendering import is_done_name, wait_name
+from statemachine.step import Step
+from statemachine.tasks import literal
 from tests.emulator.stack import LIMIT, Stack, deploy_stack
 from tests.emulator.test_deletion import NOTHING, deleted
 from tests.emulator.test_recovery import stop_the_clock, sweep
@@ -44,10 +47,21 @@ LATE = (
 LONG_AGO = 2 * int(SUSPEND_IDENTITY.timeout.total_seconds())
 """Seconds after which the suspension's Lambda must be dead, so that its undo may begin."""
 _PERSONAL_FORMS = ("@example.com", "users/", "CUSTOMER#")
-_WAITS = "WaitsForTheTest"
+_WAITS = "WaitsForTheTestBefore"
 
 
 WORKFLOW = workflow(identity=True)
+SETTLE_WAIT = wait_name(SUSPEND_IDENTITY)
+"""Where a deletion waits until issued tokens have expired; on the way only where a stack settles."""
+_SIGNED_OUT = "steps.SuspendIdentity.batch.signed_out_at"
+
+
+def every_state() -> Mapping[str, Mapping[str, Any]]:
+    """All states of the rendered definition."""
+    functions = {spec.role: f"arn:aws:lambda:x:0:function:{spec.role}:live" for spec in function_specs(WORKFLOW)}
+    machine = asl.render(WORKFLOW, asl.Deployment(request_table="deletions", functions=functions))
+    states: Mapping[str, Mapping[str, Any]] = machine["States"]
+    return states
 
 
 def happy_path(*, tasks_only: bool = False) -> tuple[str, ...]:
@@ -55,11 +69,11 @@ def happy_path(*, tasks_only: bool = False) -> tuple[str, ...]:
 
     tasks_only: without the choices, at which the record is as the state before left it.
     """
-    functions = {spec.role: f"arn:aws:lambda:x:0:function:{spec.role}:live" for spec in function_specs(WORKFLOW)}
-    machine = asl.render(WORKFLOW, asl.Deployment(request_table="deletions", functions=functions))
-    path, name = [], machine["StartAt"]
+    states = every_state()
+    path: list[str] = []
+    name: str | None = "Claim"
     while name:
-        state = machine["States"][name]
+        state = states[name]
         if state["Type"] != "Choice" or not tasks_only:
             path.append(name)
         # Route's rules are for what went wrong; of any other choice the first rule goes on.
@@ -91,7 +105,7 @@ class Faults:
         self.stack = stack
         self.tap = tap
         states = stack.client("stepfunctions")
-        self._activity = str(states.create_activity(name="gate")["activityArn"])
+        self._activity = str(states.create_activity(name=f"gate-{stack.settings.environment}")["activityArn"])
         self._machine = str(stack.done.outputs["state_machine_arn"])
         self._deployed = str(states.describe_state_machine(stateMachineArn=self._machine)["definition"])
 
@@ -114,20 +128,49 @@ class Faults:
     # -- executions that wait
 
     @contextmanager
-    def asleep_before(self, state: str, start: Callable[[], object]) -> Iterator[None]:
-        """Start an execution that waits before that state for as long as the block takes, then goes on."""
-        states = self.stack.client("stepfunctions")
-        self._deploy(self._waiting_before(state))
+    def asleep_before(
+        self, state: str, start: Callable[[], object], *, then: str | None = None, graph: str | None = None
+    ) -> Iterator[None]:
+        """Start an execution that waits before that state for as long as the block takes, then goes on.
+
+        then: a state before which it waits once more, for a block of `still_asleep`.
+        graph: another definition than the one that is deployed.
+        """
+        self._deploy(_waiting_before([state, then] if then else [state], graph or self._deployed, self._activity))
         try:
             start()
-            token = str(wait_until(self._waiting, limit=LIMIT))
+            token = self._token()
         finally:
             # Whatever is started from now on does not wait.
             self._deploy(self._deployed)
+        with self._awake_after(token):
+            yield
+
+    @contextmanager
+    def still_asleep(self) -> Iterator[None]:
+        """The second wait of an execution that waits twice."""
+        with self._awake_after(self._token()):
+            yield
+
+    def lacking(self, step: Step) -> str:
+        """The definition as it was before that step was put into the list."""
+        machine = json.loads(self._deployed)
+        del machine["States"][step.name]
+        following = machine["States"].pop(is_done_name(step))["Choices"][0]["Next"]
+        for way in _ways(machine):
+            way.update({field: following for field in ("Next", "Default") if way.get(field) == step.name})
+        # The lists of its own steps, by which it knows what is of a later graph.
+        return json.dumps(machine).replace(f", {literal(step.name)}", "")
+
+    @contextmanager
+    def _awake_after(self, token: str) -> Iterator[None]:
         try:
             yield
         finally:
-            states.send_task_success(taskToken=token, output="{}")
+            self.stack.client("stepfunctions").send_task_success(taskToken=token, output="{}")
+
+    def _token(self) -> str:
+        return str(wait_until(self._waiting, limit=LIMIT))
 
     def _waiting(self) -> object:
         answer = self.stack.client("stepfunctions").get_activity_task(activityArn=self._activity)
@@ -135,19 +178,6 @@ class Faults:
 
     def _deploy(self, text: str) -> None:
         self.stack.client("stepfunctions").update_state_machine(stateMachineArn=self._machine, definition=text)
-
-    def _waiting_before(self, state: str) -> str:
-        machine = json.loads(self._deployed)
-        assert state in machine["States"], f"no state is called {state}"
-        for way in _ways(machine):
-            way.update({field: _WAITS for field in ("Next", "Default", "StartAt") if way.get(field) == state})
-        machine["States"][_WAITS] = {
-            "Type": "Task",
-            "Resource": self._activity,
-            "Output": "{% $states.input %}",
-            "Next": state,
-        }
-        return json.dumps(machine)
 
     # -- what happens to an execution or a request
 
@@ -165,6 +195,24 @@ class Faults:
         """What an operator asks for: the status afterwards, or the name of the error."""
         answer = self.stack.invoke("operate", {"operation": operation, "deletion_request_id": request})
         return str(answer.get("errorType", answer.get("status")))
+
+    def suspended_and_held(self, before: Before) -> str:
+        """A request of a user whose suspension is done, and of whom nothing is erased; its id."""
+        request = str(self.stack.ask(before.user)["deletion_request_id"])
+        with self.asleep_before("DeleteRecords", lambda: self.stack.requests.due(request)):
+            assert self.operate("hold", request) == "HELD"
+        self.quiet(request)
+        assert self.stack.requests.record(request).step("SuspendIdentity").status == "DONE"
+        assert not self.stack.stores.can_sign_in(before.user)
+        return request
+
+    def suspended_long_ago(self, request: str) -> None:
+        """The suspension's Lambda must be dead, so an undo of it may begin."""
+        self.stack.set_back(request, "steps.SuspendIdentity.begun_at", LONG_AGO)
+
+    def tokens_expire(self, request: str) -> None:
+        """The settle time passes."""
+        self.stack.set_back(request, _SIGNED_OUT, HOUR)
 
     def becomes_due(self, request: str) -> Mapping[str, Any]:
         """An hour passes, and the sweeper runs."""
@@ -291,6 +339,29 @@ def faulty_stack() -> Iterator[Faults]:
             yield Faults(stack, tap)
         finally:
             tap.close()
+
+
+def settling(faults: Faults) -> Faults:
+    """Another stack beside that one, whose deletions wait for an hour until issued tokens have expired."""
+    stack = deploy_stack(faults.stack.emulator, faults.stack.stores, "settles", settle="1 hour")
+    stop_the_clock(stack)
+    return Faults(stack, faults.tap)
+
+
+def _waiting_before(states: Sequence[str], definition: str, activity: str) -> str:
+    machine = json.loads(definition)
+    for state in states:
+        assert state in machine["States"], f"no state is called {state}"
+        waits = f"{_WAITS}{state}"
+        for way in _ways(machine):
+            way.update({field: waits for field in ("Next", "Default", "StartAt") if way.get(field) == state})
+        machine["States"][waits] = {
+            "Type": "Task",
+            "Resource": activity,
+            "Output": "{% $states.input %}",
+            "Next": state,
+        }
+    return json.dumps(machine)
 
 
 def _ways(machine: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import pytest
 
 from handlers.core.states import Status
-from statemachine.deletion import DELETE_RECORDS
+from statemachine.deletion import DELETE_IDENTITY, DELETE_RECORDS
 from tests.emulator.stack import LIMIT
 from tests.emulator.test_recovery import sweep
-from tests.faults.faults import LONG_AGO, Before, Faults, faulty_stack, happy_path
+from tests.faults.faults import LONG_AGO, SETTLE_WAIT, Faults, every_state, faulty_stack, happy_path, settling
 from tests.faults.tap import Moment
 
 pytestmark = pytest.mark.long
@@ -36,6 +36,21 @@ TO_CANCELLED = (
 )
 TO_RETRYABLE = ("UndoFailed", "MarkRetryable", "WillRetry")
 TO_FAILED = ("CheckStores", "UndoSuspendIdentity", "SuspendIdentityUndone", "AfterUndo", "MarkFailed", "DeletionFailed")
+TO_ANOTHER_GRAPH = ("Requeue", "WillRetry")
+QUIET = {
+    "EndedBefore": ("Claim", "cancel"),
+    "InspectRequest": ("Claim", "cancel"),
+    "Inspected": ("Claim", "hold"),
+    "OnHold": ("Claim", "hold"),
+    "OwnedElsewhere": ("CheckStores", "hold"),
+}
+"""State on the way to a quiet end -> the state before which an operator comes, and what for."""
+NOT_STOPPED = {
+    "MarkHeld": "the step that finds a lock writes HELD before its error leads here, so the next state is OnHold",
+    "Held": "only a Catch that leads an error to HELD which no step writes gets here, and the list has none",
+    "Unfinished": "entered and over in one: it is an end as FAILED, which the status event tells like ABORTED",
+}
+"""The states at which nobody is stopped here, and why."""
 EFFECTS = {
     "check-stores": "Invoke",
     "suspend-identity": "AdminDisableUser",
@@ -54,6 +69,12 @@ def faults() -> Iterator[Faults]:
     """One stack for all tests of this file: each brings a user of its own."""
     with faulty_stack() as deployed:
         yield deployed
+
+
+def test_every_state_is_one_to_be_stopped_at_or_says_why_not() -> None:
+    stopped = {*happy_path(), SETTLE_WAIT, *TO_CANCELLED, *TO_RETRYABLE, *TO_FAILED, *TO_ANOTHER_GRAPH, *QUIET}
+    assert stopped | NOT_STOPPED.keys() == every_state().keys()
+    assert stopped.isdisjoint(NOT_STOPPED)
 
 
 @pytest.mark.invariant(*EVERY)
@@ -79,13 +100,75 @@ def test_an_execution_that_is_stopped_at_a_state_is_followed_by_one_that_complet
 
 
 @pytest.mark.invariant(*EVERY)
+def test_an_execution_that_is_stopped_while_tokens_expire_is_followed_by_one_that_completes(faults: Faults) -> None:
+    settles = settling(faults)
+    before, stack = settles.new_user(), settles.stack
+    request = str(stack.ask(before.user)["deletion_request_id"])
+
+    with settles.asleep_before(SETTLE_WAIT, lambda: stack.requests.due(request)):
+        suspended = not stack.stores.can_sign_in(before.user)
+        settles.tokens_expire(request)
+        settles.stop(request)
+    record = settles.ended(request, 2)
+
+    assert suspended
+    assert SETTLE_WAIT not in stack.states(request, 2)
+    assert record.status is Status.COMPLETED, record
+    settles.holds(before, request, attempts=2, failures=1)
+
+
+@pytest.mark.invariant(*EVERY)
+@pytest.mark.parametrize("state", TO_ANOTHER_GRAPH)
+def test_an_execution_that_is_stopped_on_its_way_to_a_later_graph_is_followed_by_one_that_completes(
+    faults: Faults, state: str
+) -> None:
+    """A step was put into the list under way: the verification finds what the older graph has no step for."""
+    before, stack = faults.new_user(), faults.stack
+    request = str(stack.ask(before.user)["deletion_request_id"])
+    older = faults.lacking(DELETE_IDENTITY)
+
+    with faults.asleep_before(state, lambda: stack.requests.due(request), graph=older):
+        faults.stop(request)
+    if state == "WillRetry":
+        faults.quiet(request)
+        assert sweep(stack) == {"dispatched": 1}
+    record = faults.ended(request, 2)
+
+    assert "DeleteIdentity" not in stack.states(request, 1)
+    assert record.status is Status.COMPLETED, record
+    faults.holds(before, request, attempts=2, failures=1 if state == "Requeue" else 0)
+
+
+@pytest.mark.invariant(*EVERY)
+@pytest.mark.parametrize("state", QUIET)
+def test_an_execution_that_is_stopped_on_its_way_to_a_quiet_end_leaves_the_request_alone(
+    faults: Faults, state: str
+) -> None:
+    before, stack = faults.new_user(), faults.stack
+    request = str(stack.ask(before.user)["deletion_request_id"])
+    comes_before, operation = QUIET[state]
+
+    with faults.asleep_before(comes_before, lambda: stack.requests.due(request), then=state):
+        answer = faults.operate(operation, request)
+        item = stack.item(request)
+    with faults.still_asleep():
+        faults.stop(request)
+    faults.quiet(request)
+
+    assert stack.execution(request, 1)["status"] == "ABORTED"
+    assert answer == ("CANCELLED" if operation == "cancel" else "HELD")
+    assert stack.item(request) == item
+    faults.holds(before, request, attempts=1, failures=0)
+
+
+@pytest.mark.invariant(*EVERY)
 @pytest.mark.parametrize("state", TO_CANCELLED)
 def test_an_execution_that_is_stopped_on_its_way_to_cancelled_is_followed_by_one_that_cancels(
     faults: Faults, state: str
 ) -> None:
     before = faults.new_user()
-    request = suspended_and_held(faults, before)
-    begun_long_ago(faults, request)
+    request = faults.suspended_and_held(before)
+    faults.suspended_long_ago(request)
 
     with faults.asleep_before(state, lambda: faults.operate("cancel", request)):
         faults.stop(request, attempt=2)
@@ -109,10 +192,10 @@ def test_an_execution_that_is_stopped_on_its_way_to_retryable_counts_once_and_th
 ) -> None:
     """Its undo gave up, as Retry does not wait here and the suspension's Lambda might still have run."""
     before = faults.new_user()
-    request = suspended_and_held(faults, before)
+    request = faults.suspended_and_held(before)
 
     with faults.asleep_before(state, lambda: faults.operate("cancel", request)):
-        begun_long_ago(faults, request)
+        faults.suspended_long_ago(request)
         faults.stop(request, attempt=2)
     if state == "WillRetry":
         faults.quiet(request)
@@ -181,8 +264,8 @@ def test_a_function_that_is_killed_while_it_undoes_or_cancels_is_called_again(
     faults: Faults, role: str, moment: Moment
 ) -> None:
     before, stack = faults.new_user(), faults.stack
-    request = suspended_and_held(faults, before)
-    begun_long_ago(faults, request)
+    request = faults.suspended_and_held(before)
+    faults.suspended_long_ago(request)
 
     with faults.tap.losing(stack.names.function(role), UNDOING_EFFECTS[role], moment) as trap:
         faults.operate("cancel", request)
@@ -200,20 +283,3 @@ def errors_of(faults: Faults, request: str, attempt: int) -> list[str]:
     """The errors of the tasks that failed in an execution."""
     history = faults.stack.history(request, attempt)
     return [event["taskFailedEventDetails"]["error"] for event in history if event["type"] == "TaskFailed"]
-
-
-def suspended_and_held(faults: Faults, before: Before) -> str:
-    """A request of a user whose suspension is done, and of whom nothing is erased; its id."""
-    stack = faults.stack
-    request = str(stack.ask(before.user)["deletion_request_id"])
-    with faults.asleep_before("DeleteRecords", lambda: stack.requests.due(request)):
-        assert faults.operate("hold", request) == "HELD"
-    faults.quiet(request)
-    assert stack.requests.record(request).step("SuspendIdentity").status == "DONE"
-    assert not stack.stores.can_sign_in(before.user)
-    return request
-
-
-def begun_long_ago(faults: Faults, request: str) -> None:
-    """The suspension's Lambda must be dead, so an undo of it may begin."""
-    faults.stack.set_back(request, "steps.SuspendIdentity.begun_at", LONG_AGO)

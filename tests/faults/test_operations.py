@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import pytest
 
 from handlers.core.states import Status
 from local.waiting import wait_until
-from statemachine.deletion import DELETE_RECORDS
+from statemachine.deletion import DELETE_IDENTITY, DELETE_RECORDS
 from tests.emulator.stack import LIMIT
 from tests.emulator.test_recovery import sweep
-from tests.faults.faults import LONG_AGO, Before, Faults, faulty_stack, happy_path
+from tests.faults.faults import SETTLE_WAIT, WORKFLOW, Before, Faults, faulty_stack, happy_path, settling
 from tests.faults.tap import Moment
 
 pytestmark = pytest.mark.long
@@ -22,12 +23,14 @@ OPEN_STATES = STATES[:-1]
 """At the last one the request is COMPLETED."""
 UNTOUCHED = STATES[: STATES.index("SuspendIdentity") + 1]
 """Before these no step has begun."""
-BEFORE_THE_PIVOT = STATES[: STATES.index("DeleteRecords") + 1]
+BEFORE_THE_PIVOT = (*STATES[: STATES.index("DeleteRecords") + 1], SETTLE_WAIT)
+UNDOING = ("UndoSuspendIdentity", "RestoreIdentity", "SuspendIdentityUndone", "CancelDeletion")
+"""The tasks of an attempt that undoes what was touched, and then cancels."""
 NO = "NotPossible"
 UNDER_WAY = {"cancel": NO, "redrive": "PROCESSING", "release": "PROCESSING", "release_person": "PROCESSING"}
 OVER = {"cancel": NO, "hold": NO, "redrive": NO, "release": NO, "release_person": "None"}
 UNFIT: Mapping[str, Mapping[str, str]] = {
-    **dict.fromkeys(STATES, UNDER_WAY),
+    **dict.fromkeys((*STATES, SETTLE_WAIT), UNDER_WAY),
     "Claim": {"redrive": NO, "release": "SCHEDULED", "release_person": "SCHEDULED"},
     STATES[-1]: OVER,
 }
@@ -41,16 +44,39 @@ def faults() -> Iterator[Faults]:
         yield deployed
 
 
+@pytest.fixture(scope="module")
+def settles(faults: Faults) -> Faults:
+    """A stack beside it, with a settle wait."""
+    return settling(faults)
+
+
+@pytest.fixture
+def where(faults: Faults, request: pytest.FixtureRequest, state: str) -> Faults:
+    """The stack on whose way the state is."""
+    found: Faults = request.getfixturevalue("settles") if state == SETTLE_WAIT else faults
+    return found
+
+
+@contextmanager
+def asleep_before(faults: Faults, state: str, request: str) -> Iterator[None]:
+    """Start an execution that waits before that state; a settle wait is over when it goes on."""
+    with faults.asleep_before(state, lambda: faults.stack.requests.due(request)):
+        if state == SETTLE_WAIT:
+            faults.tokens_expire(request)
+        yield
+
+
 # -- at each state of an execution
 
 
 @pytest.mark.invariant(*EVERY)
-@pytest.mark.parametrize("state", STATES)
-def test_what_does_not_fit_a_state_changes_nothing_and_the_request_completes(faults: Faults, state: str) -> None:
+@pytest.mark.parametrize("state", [*STATES, SETTLE_WAIT])
+def test_what_does_not_fit_a_state_changes_nothing_and_the_request_completes(where: Faults, state: str) -> None:
+    faults = where
     before, stack = faults.new_user(), faults.stack
     request = str(stack.ask(before.user)["deletion_request_id"])
 
-    with faults.asleep_before(state, lambda: stack.requests.due(request)):
+    with asleep_before(faults, state, request):
         item = stack.item(request)
         answers = {operation: faults.operate(operation, request) for operation in UNFIT[state]}
         after = stack.item(request)
@@ -77,13 +103,14 @@ def test_a_cancel_that_comes_before_the_claim_wins_and_the_execution_ends_quietl
 
 
 @pytest.mark.invariant(*EVERY)
-@pytest.mark.parametrize("state", OPEN_STATES)
+@pytest.mark.parametrize("state", [*OPEN_STATES, SETTLE_WAIT])
 @pytest.mark.parametrize("hold", ["hold", "hold_person"])
-def test_a_hold_at_a_state_stops_everything_and_the_release_completes_it(faults: Faults, state: str, hold: str) -> None:
+def test_a_hold_at_a_state_stops_everything_and_the_release_completes_it(where: Faults, state: str, hold: str) -> None:
+    faults = where
     before, stack = faults.new_user(), faults.stack
     request = str(stack.ask(before.user)["deletion_request_id"])
 
-    with faults.asleep_before(state, lambda: stack.requests.due(request)):
+    with asleep_before(faults, state, request):
         held = faults.operate(hold, request)
         there = faults.now(before)
     faults.holds(before, request, attempts=1, failures=0)
@@ -99,18 +126,17 @@ def test_a_hold_at_a_state_stops_everything_and_the_release_completes_it(faults:
 
 
 @pytest.mark.invariant(*EVERY)
-@pytest.mark.parametrize("state", OPEN_STATES)
-def test_a_held_request_can_be_cancelled_before_the_pivot_and_only_released_after_it(
-    faults: Faults, state: str
-) -> None:
+@pytest.mark.parametrize("state", [*OPEN_STATES, SETTLE_WAIT])
+def test_a_held_request_can_be_cancelled_before_the_pivot_and_only_released_after_it(where: Faults, state: str) -> None:
+    faults = where
     before, stack = faults.new_user(), faults.stack
     request = str(stack.ask(before.user)["deletion_request_id"])
-    with faults.asleep_before(state, lambda: stack.requests.due(request)):
+    with asleep_before(faults, state, request):
         faults.operate("hold", request)
     faults.quiet(request)
     touched = state not in UNTOUCHED
     if touched:
-        stack.set_back(request, "steps.SuspendIdentity.begun_at", LONG_AGO)
+        faults.suspended_long_ago(request)
 
     answer = faults.operate("cancel", request)
 
@@ -121,6 +147,50 @@ def test_a_held_request_can_be_cancelled_before_the_pivot_and_only_released_afte
         assert (answer, faults.operate("release", request)) == (NO, "RETRYABLE")
         assert faults.ended(request).status is Status.COMPLETED
     faults.holds(before, request, attempts=2 if touched else 1, failures=0)
+
+
+@pytest.mark.invariant(*EVERY)
+@pytest.mark.parametrize("state", UNDOING)
+def test_what_does_not_fit_a_request_that_is_being_undone_changes_nothing_and_it_is_cancelled(
+    faults: Faults, state: str
+) -> None:
+    before = faults.new_user()
+    request = faults.suspended_and_held(before)
+    faults.suspended_long_ago(request)
+
+    with faults.asleep_before(state, lambda: faults.operate("cancel", request)):
+        item = faults.stack.item(request)
+        answers = {operation: faults.operate(operation, request) for operation in UNDER_WAY}
+        after = faults.stack.item(request)
+    record = faults.ended(request, 2)
+
+    assert answers == {**UNDER_WAY, "cancel": "PROCESSING"}
+    assert after == item
+    assert record.status is Status.CANCELLED, record
+    faults.holds(before, request, attempts=2, failures=0)
+
+
+@pytest.mark.invariant(*EVERY)
+@pytest.mark.parametrize(("state", "operation"), list(zip(UNDOING, ("cancel", "release") * 2, strict=True)))
+def test_a_hold_stops_an_undo_and_whatever_ends_the_hold_goes_on_with_it(
+    faults: Faults, state: str, operation: str
+) -> None:
+    before = faults.new_user()
+    request = faults.suspended_and_held(before)
+    faults.suspended_long_ago(request)
+
+    with faults.asleep_before(state, lambda: faults.operate("cancel", request)):
+        held = faults.operate("hold", request)
+        there = faults.now(before)
+    faults.holds(before, request, attempts=2, failures=0)
+    changed_while_held = there.changes(faults.now(before), before.user.user_id)
+    answer = faults.operate(operation, request)
+    record = faults.ended(request, 3)
+
+    assert (held, answer) == ("HELD", "RETRYABLE")
+    assert changed_while_held == []
+    assert record.status is Status.CANCELLED, record
+    faults.holds(before, request, attempts=3, failures=0)
 
 
 @pytest.mark.invariant("I2", "I5")
@@ -224,17 +294,74 @@ def test_a_retryable_request_that_waits_is_operated_on_and_ends(
 
 
 @pytest.mark.invariant("I4", "I7")
-def test_a_failed_request_can_only_be_redriven_and_not_while_its_person_is_held(faults: Faults) -> None:
+def test_a_failed_request_is_redriven_and_not_while_its_person_is_held(faults: Faults) -> None:
     before = faults.new_user()
     request = failed(faults, before)
 
-    answers = walk(faults, request, "cancel", "hold", "release", "hold_person", "redrive", "release_person", "redrive")
+    answers = walk(faults, request, "hold", "release", "hold_person", "redrive", "release_person", "redrive")
     record = faults.ended(request, 2)
     late = walk(faults, request, *OVER)
 
-    assert answers == [NO, NO, NO, "FAILED", "PersonHeld", "FAILED", "RETRYABLE"]
+    assert answers == [NO, NO, "FAILED", "PersonHeld", "FAILED", "RETRYABLE"]
     assert record.status is Status.COMPLETED, record
     assert late == list(OVER.values())
+    faults.holds(before, request, attempts=2, failures=0)
+
+
+@pytest.mark.invariant(*EVERY)
+def test_a_failed_request_that_touched_nothing_is_cancelled_at_once_also_while_its_person_is_held(
+    faults: Faults,
+) -> None:
+    before = faults.new_user()
+    request = failed(faults, before)
+
+    answers = walk(faults, request, "hold_person", "cancel", "cancel", "redrive", "release_person")
+
+    assert answers == ["FAILED", "CANCELLED", "CANCELLED", NO, "None"]
+    faults.holds(before, request, attempts=1, failures=0)
+
+
+@pytest.mark.invariant(*EVERY)
+def test_a_failed_request_whose_user_is_still_suspended_is_undone_and_cancelled(faults: Faults) -> None:
+    """Nothing could be started for so long that all its dispatches are spent; no attempt was left to undo anything."""
+    before, stack = faults.new_user(), faults.stack
+    request = faults.suspended_and_held(before)
+    faults.suspended_long_ago(request)
+    stack.set_back(request, "attempt_base", WORKFLOW.max_dispatches)
+    faults.operate("release", request)
+    given_up = stack.requests.record(request)
+    suspended = not stack.stores.can_sign_in(before.user)
+
+    answer = faults.operate("cancel", request)
+    record = faults.ended(request, 2)
+
+    assert (given_up.status, given_up.attributes["last_error"]["error"]) == (Status.FAILED, "DispatchesExhausted")
+    assert suspended
+    assert answer == "RETRYABLE"
+    assert record.status is Status.CANCELLED, record
+    faults.holds(before, request, attempts=2, failures=0)
+
+
+@pytest.mark.invariant(*EVERY)
+def test_a_failed_request_that_has_begun_to_erase_is_not_cancelled_and_completes_when_it_is_redriven(
+    faults: Faults,
+) -> None:
+    before, stack = faults.new_user(), faults.stack
+    with stack.requests.without_permission(DELETE_IDENTITY, "cognito-idp:AdminDeleteUser"):
+        request = stack.started(before.user)
+        assert faults.ended(request).status is Status.FAILED
+    item = stack.item(request)
+
+    answer = stack.invoke("operate", {"operation": "cancel", "deletion_request_id": request})
+    after = stack.item(request)
+    redriven = faults.operate("redrive", request)
+    record = faults.ended(request, 2)
+
+    assert answer["errorType"] == NO
+    assert "it is FAILED and has begun to erase" in answer["errorMessage"]
+    assert after == item
+    assert redriven == "RETRYABLE"
+    assert record.status is Status.COMPLETED, record
     faults.holds(before, request, attempts=2, failures=0)
 
 

@@ -44,6 +44,7 @@ def test_a_request_is_deleted_verified_and_completed_on_the_happy_path(world: Wo
     assert all_deleted(world, request) == EVERYTHING
 
 
+@pytest.mark.exhaustive
 def test_the_settle_wait_is_the_only_addition_to_the_happy_path(world: World) -> None:
     machine = Machine(world, workflow(identity=True), settle=3600)
     world.sign_up()
@@ -57,6 +58,7 @@ EFFECTS = {"DeleteObjects", "AbortMultipartUpload", "AdminDisableUser", "AdminDe
 """One call of them is one batch; a batch of DynamoDB deletes travels with its own control write."""
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("settle", [0, 60])
 def test_each_invocation_makes_at_most_two_control_writes_and_one_a_batch(world: World, settle: int) -> None:
     machine = Machine(world, workflow(identity=True), settle=settle)
@@ -83,6 +85,7 @@ def test_no_personal_data_is_in_the_input_output_or_history_of_an_execution(worl
         assert secret not in events.replace(request, "")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.invariant("I6")
 def test_a_second_execution_of_a_completed_request_ends_quietly(world: World, machine: Machine) -> None:
     world.sign_up()
@@ -124,6 +127,7 @@ def test_a_task_that_fails_once_is_retried_and_counts_stay_exact(
     assert all_deleted(world, request) == EVERYTHING
 
 
+@pytest.mark.exhaustive
 def test_a_claim_whose_response_was_lost_is_taken_again(world: World, machine: Machine) -> None:
     """The claim is repeated, and I own it."""
     world.sign_up()
@@ -132,6 +136,7 @@ def test_a_claim_whose_response_was_lost_is_taken_again(world: World, machine: M
     assert execution.states == HAPPY_PATH
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("state", [name for name in HAPPY_PATH if name in {"SuspendIdentity", "DeleteRecords"}])
 def test_an_exhausted_retry_ends_the_attempt_as_retryable_and_the_next_one_completes(
     world: World, machine: Machine, state: str
@@ -176,6 +181,7 @@ def test_a_mark_whose_response_was_lost_counts_the_failure_once(world: World, ma
     assert world.record(request)["failures"] == 1
 
 
+@pytest.mark.exhaustive
 @pytest.mark.invariant("I4", "I7")
 def test_a_request_that_always_fails_is_failed_after_its_failures_and_the_user_restored(
     world: World, machine: Machine
@@ -210,6 +216,7 @@ def test_a_request_that_always_fails_is_failed_after_its_failures_and_the_user_r
     assert world.data()["orders"]
 
 
+@pytest.mark.exhaustive
 def test_a_step_without_permission_is_failed_with_its_name_never_completed(world: World, machine: Machine) -> None:
     world.sign_up()
     request = machine.dispatched()
@@ -244,6 +251,7 @@ def test_a_permanent_error_before_the_pivot_is_compensated(world: World, machine
     assert world.record(request)["status"] == "FAILED"
 
 
+@pytest.mark.exhaustive
 def test_an_undo_waits_until_the_step_s_lambda_must_be_dead(world: World, machine: Machine) -> None:
     world.sign_up()
     request = machine.dispatched()
@@ -274,6 +282,7 @@ def test_a_user_who_was_disabled_before_is_not_enabled_by_the_undo(world: World,
     assert not user["Enabled"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.invariant("I3")
 def test_leftovers_reopen_their_step_and_are_deleted_in_the_next_round(world: World, machine: Machine) -> None:
     world.sign_up()
@@ -308,6 +317,7 @@ def test_leftovers_that_keep_coming_end_the_attempt_after_three_rounds(world: Wo
     assert record["steps"][VERIFY_STEP]["rounds"] == 4
 
 
+@pytest.mark.exhaustive
 @pytest.mark.invariant("I3")
 def test_a_step_that_erases_takes_the_verification_back(world: World, machine: Machine) -> None:
     """Killed between verification and completion, then a late order: the next attempt verifies again."""
@@ -324,6 +334,7 @@ def test_a_step_that_erases_takes_the_verification_back(world: World, machine: M
     assert verify["invocations"] == 2
 
 
+@pytest.mark.exhaustive
 def test_a_step_is_called_again_until_it_is_done(world: World, machine: Machine) -> None:
     world.sign_up()
     request = machine.dispatched()
@@ -338,6 +349,7 @@ def test_a_step_is_called_again_until_it_is_done(world: World, machine: Machine)
     assert all_deleted(world, request) == EVERYTHING
 
 
+@pytest.mark.exhaustive
 def test_a_step_that_never_ends_ends_its_attempt_after_its_turns(world: World, machine: Machine) -> None:
     world.sign_up()
     request = machine.dispatched()
@@ -349,6 +361,7 @@ def test_a_step_that_never_ends_ends_its_attempt_after_its_turns(world: World, m
     assert record["status"] == "RETRYABLE"
 
 
+@pytest.mark.exhaustive
 def test_a_cancellation_of_a_touched_request_is_undone_first(world: World, machine: Machine) -> None:
     world.sign_up()
     before = world.data()
@@ -378,6 +391,7 @@ def test_nothing_is_called_to_undo_what_never_began(world: World, machine: Machi
     assert world.record(request)["status"] == "CANCELLED"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("state", ["UndoSuspendIdentity", "SuspendIdentityUndone"])
 def test_an_undo_whose_response_was_lost_goes_on(world: World, machine: Machine, state: str) -> None:
     """The record shows that the write was its own."""
@@ -388,6 +402,7 @@ def test_an_undo_whose_response_was_lost_goes_on(world: World, machine: Machine,
     assert execution.states[-1] == "Cancelled"
 
 
+@pytest.mark.exhaustive
 def test_a_compensation_that_fails_for_good_is_tried_by_another_attempt(world: World, machine: Machine) -> None:
     world.sign_up()
     request = machine.dispatched()
@@ -408,6 +423,29 @@ def test_a_compensation_that_fails_for_good_is_tried_by_another_attempt(world: W
     assert second.states[-1] == "Cancelled"
 
 
+@pytest.mark.exhaustive
+@pytest.mark.invariant("I4", "I7")
+def test_a_failed_request_that_is_cancelled_is_not_failed_again_by_the_first_failure_of_its_undo(
+    world: World, machine: Machine
+) -> None:
+    world.sign_up()
+    before = world.data()
+    request = machine.dispatched()
+    with pytest.raises(Killed):
+        machine.execute(request, before=at("DeleteRecords", Killed()))
+    world.change(request, status="FAILED", owner=None, due_at=None, failures=machine.plan.max_failures)
+    world.now += 61
+
+    answer = world.run("Operate", event={"operation": "cancel", "deletion_request_id": request})
+    first = machine.execute(request, before=at("RestoreIdentity", Failure("AccessDenied")))
+    second = machine.retry(request)
+
+    assert (answer["status"], answer["dispatched"]) == ("RETRYABLE", True)
+    assert first.states[-3:] == ("UndoFailed", "MarkRetryable", "WillRetry")
+    assert second.states[-1] == "Cancelled"
+    assert world.data() == before
+
+
 @pytest.mark.invariant("I5")
 def test_a_hold_fences_a_running_execution_out(world: World, machine: Machine) -> None:
     world.sign_up()
@@ -424,6 +462,7 @@ def test_a_hold_fences_a_running_execution_out(world: World, machine: Machine) -
     assert world.record(request)["status"] == "HELD"
 
 
+@pytest.mark.exhaustive
 def test_a_step_that_this_graph_lacks_requeues_the_request_without_a_failure(world: World, machine: Machine) -> None:
     """A deployment added DeleteIdentity's successor while an old execution was under way."""
     old = Machine(world, Workflow(steps=tuple(one for one in machine.plan.steps if one.name != "DeleteFiles")))
@@ -438,6 +477,7 @@ def test_a_step_that_this_graph_lacks_requeues_the_request_without_a_failure(wor
     assert machine.retry(request).states[-1] == "Deleted"
 
 
+@pytest.mark.exhaustive
 def test_leftovers_of_a_step_that_this_graph_lacks_requeue_too(world: World, machine: Machine) -> None:
     old = Machine(world, Workflow(steps=tuple(one for one in machine.plan.steps if one.name != "DeleteFiles")))
     old.specs = {**machine.specs}
@@ -455,6 +495,7 @@ def test_an_execution_without_its_request_ends_unfinished_or_quietly(world: Worl
     assert execution.states[-1] == "OwnedElsewhere"
 
 
+@pytest.mark.exhaustive
 def test_a_workflow_without_identity_steps_completes(world: World) -> None:
     machine = Machine(world, workflow(identity=False))
     world.sign_up()

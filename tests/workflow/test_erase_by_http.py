@@ -1,4 +1,8 @@
-"""The HTTP erasure step within whole executions: a service that needs days uses up neither attempts nor functions."""
+"""The HTTP erasure step within whole executions: a service that needs days uses up neither attempts nor functions.
+
+The graph runs in sfnx, the stores are moto's, and the service is a real server on this machine; nothing of it runs on
+the emulator, as the default list has no such step.
+"""
 
 import json
 from collections.abc import Iterator

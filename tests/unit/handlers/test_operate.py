@@ -13,6 +13,8 @@ from handlers.operate import Operation, Order
 from tests.wire import Call, refused
 from tests.world import CUSTOMER, TABLE, USER, World
 
+pytestmark = pytest.mark.exhaustive
+
 DAY = 86_400
 REQUEST = "del_" + "0" * 26
 UNTIL = "lasts_seconds: a whole number from 1 to 315360000"
@@ -128,11 +130,12 @@ def test_the_application_cancels_within_the_grace_period(world: World, capsys: p
     assert capsys.readouterr().out.count('"Cancelled":[1.0]') == 1
 
 
+@pytest.mark.parametrize("status", ["RETRYABLE", "FAILED"])
 @pytest.mark.parametrize("function", ["Operate", "CancelRequest"])
-def test_a_touched_request_is_undone_at_once(world: World, function: str) -> None:
+def test_a_touched_request_is_undone_at_once(world: World, function: str, status: str) -> None:
     request = world.accept()
     world.dispatch(request)
-    world.change(request, touched_at=world.now, due_at=world.now + 300)
+    world.change(request, status=status, touched_at=world.now, due_at=world.now + 300)
     operation = {"operation": "cancel"} if function == "Operate" else {}
 
     answer = world.run(function, event={"deletion_request_id": request, **operation})
@@ -141,9 +144,10 @@ def test_a_touched_request_is_undone_at_once(world: World, function: str) -> Non
     assert started(world) == [f"{request}-2"]
 
 
-def test_nothing_is_cancelled_after_the_pivot(world: World) -> None:
+@pytest.mark.parametrize("status", ["SCHEDULED", "FAILED"])
+def test_nothing_is_cancelled_after_the_pivot(world: World, status: str) -> None:
     request = world.accept()
-    world.change(request, touched_at=world.now, pivot_at=world.now)
+    world.change(request, status=status, touched_at=world.now, pivot_at=world.now)
 
     with pytest.raises(NotPossible):
         world.run("CancelRequest", event={"deletion_request_id": request})

@@ -29,10 +29,10 @@ REDRIVE = {S: NO, P: P, R: R, H: NO, C: NO, X: NO, F: R}
 
 BECOMES: dict[str, dict[str, dict[Status, Status | None]]] = {
     "cancel": {
-        "untouched": {S: X, P: NO, R: X, H: X, C: NO, X: X, F: NO},
-        "touched": {S: R, P: NO, R: R, H: R, C: NO, X: X, F: NO},
+        "untouched": {S: X, P: NO, R: X, H: X, C: NO, X: X, F: X},
+        "touched": {S: R, P: NO, R: R, H: R, C: NO, X: X, F: R},
         "past the pivot": {S: NO, P: NO, R: NO, H: NO, C: NO, X: X, F: NO},
-        "being cancelled": {S: R, P: P, R: R, H: R, C: NO, X: X, F: NO},
+        "being cancelled": {S: R, P: P, R: R, H: R, C: NO, X: X, F: R},
     },
     "hold": dict.fromkeys(LIVES, HOLD),
     "release": dict.fromkeys(LIVES, RELEASE),
@@ -135,15 +135,43 @@ def test_a_cancelled_request_keeps_no_personal_data_and_releases_the_user(world:
     assert "active_request" not in open_guard(world, request_id)
 
 
-def test_a_touched_request_is_undone_by_an_attempt_before_it_is_cancelled(world: World, request_id: str) -> None:
-    world.change(request_id, touched_at=world.now)
+@pytest.mark.parametrize("status", [R, H, F])
+def test_a_touched_request_is_undone_before_it_is_cancelled_with_a_fresh_budget(
+    world: World, request_id: str, status: Status
+) -> None:
+    world.change(request_id, status=str(status), touched_at=world.now, failures=5, due_at=None)
 
     assert run(world, "cancel", request_id) is Status.RETRYABLE
 
     record = world.record(request_id)
     assert record["cancel_requested"] is True
-    assert record["attempt_base"] == record["attempt"]
-    assert record["due_at"] == world.now
+    assert (record["failures"], record["attempt_base"], record["due_at"]) == (0, record["attempt"], world.now)
+
+
+@pytest.mark.parametrize("status", [R, H, F])
+def test_who_cancels_after_the_pivot_is_told_that_erasing_has_begun(
+    world: World, request_id: str, status: Status
+) -> None:
+    live(world, request_id, "past the pivot", status)
+    with pytest.raises(NotPossible, match=f"cancel of {request_id} is not possible: it is {status} and has begun to"):
+        run(world, "cancel", request_id)
+
+
+@pytest.mark.invariant("I2")
+@pytest.mark.parametrize("life", ["untouched", "touched"])
+def test_a_cancellation_whose_request_passes_the_pivot_meanwhile_is_refused(
+    world: World, request_id: str, life: str
+) -> None:
+    """Without a user pool no step touches anything before the pivot."""
+    live(world, request_id, life, Status.FAILED)
+    early = read(world, request_id)
+    world.change(request_id, pivot_at=world.now)
+    before = world.record(request_id)
+
+    with pytest.raises(NotPossible):
+        cancel(RequestTable(TABLE), early)
+
+    assert world.record(request_id) == before
 
 
 def test_a_cancellation_that_is_asked_for_again_does_not_hurry_the_undo(world: World, request_id: str) -> None:

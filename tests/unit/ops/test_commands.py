@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[3]
 EXECUTION = {"arn", "link", "status", "started_at", "stopped_at", "error", "cause"}
 ROW = {"deletion_request_id", "status", "origin", "due_at", "erase_by", "attempt", "failures", "error", "notes"}
 ANSWERED = {"deletion_request_id", "status", "grace_ends_at", "erase_by", "identity"}
-OPERATED = {"operation", "deletion_request_id", "status", "dispatched"}
+OPERATED = {"operation", "deletion_request_id", "status", "dispatched", "note"}
 SHOWN = {
     *ROW,
     "requested_at",
@@ -81,6 +81,19 @@ def held(ops: Terminal) -> str:
     return request
 
 
+def after(prepared: object, *words: str) -> tuple[str, ...]:
+    """What to type once something is there."""
+    assert prepared
+    return words
+
+
+def dead_letter(ops: Terminal) -> str:
+    """The id of a message that nobody can read, with a name in it."""
+    text = json.dumps({"user_id": USER})
+    sent = ops.world.client("sqs").send_message(QueueUrl=ops.queues["dispatch"], MessageBody=text)
+    return str(sent["MessageId"])
+
+
 def users(ops: Terminal) -> str:
     Path("users.csv").write_text(f"user_id,customer_id\n{USER},{CUSTOMER}\n", encoding="utf-8")
     return "users.csv"
@@ -91,6 +104,7 @@ CASES = {
     "show": Case(lambda ops: ("show", accepted(ops)), SHOWN),
     "stuck": Case(lambda ops: ("stuck",), {"requests", "more"}),
     "queues": Case(lambda ops: ("queues",), {"queues"}),
+    "letters": Case(lambda ops: after(dead_letter(ops), "letters", "dispatch"), {"letters", "more"}),
     "verify": Case(lambda ops: ("verify", accepted(ops)), {"deletion_request_id", "clean", "steps"}, code=Exit.REFUSED),
     "plan": Case(lambda ops: ("plan",), {*ANSWERED, "person_held", "stores", "unread"}, stdin=PERSON),
     "request": Case(lambda ops: ("request", "--yes"), ANSWERED, stdin=PERSON),
@@ -98,6 +112,8 @@ CASES = {
     "hold": Case(lambda ops: ("hold", "--person"), OPERATED, stdin=PERSON),
     "release": Case(lambda ops: ("release", held(ops), "--yes"), OPERATED),
     "redrive": Case(lambda ops: ("redrive", "--queue", "dispatch", "--yes"), {"dry_run", "handled", "left"}),
+    "discard": Case(lambda ops: ("discard", "dispatch", dead_letter(ops), "--yes"), {"discarded"}),
+    "sweep": Case(lambda ops: after(ops.world.accept(), "sweep", "--yes"), {"outcomes"}),
     "bulk": Case(
         lambda ops: ("bulk", users(ops), "--yes"),
         {"run", "results", "accepted", "accepted_before", "refused", "failed"},
@@ -188,6 +204,8 @@ def test_help_names_every_exit_code_and_its_meaning(ops: Terminal) -> None:
         ("redrive",),
         ("redrive", "--all-failed", "--error", "AccessDenied"),
         ("redrive", "--queue", "nobody", "--yes"),
+        ("letters", "nobody"),
+        ("discard", "nobody", "059f36b4-87a3-44ab-83d2-661975830a7d", "--yes"),
         ("hold",),
         ("hold", "--person", "--lasts", "3d"),
         ("bulk", "missing.csv", "--yes"),
@@ -207,7 +225,7 @@ def test_an_unknown_id_ends_with_4(ops: Terminal, words: tuple[str, ...]) -> Non
     assert (ran.code, ran.out) == (Exit.NOT_FOUND, "")
 
 
-@pytest.mark.parametrize("name", ["bulk", "cancel", "redrive", "release", "request"])
+@pytest.mark.parametrize("name", ["bulk", "cancel", "discard", "redrive", "release", "request", "sweep"])
 def test_what_deletes_or_ends_something_asks_and_does_nothing_where_nobody_can_be_asked(
     ops: Terminal, name: str
 ) -> None:

@@ -1,7 +1,8 @@
-"""request, cancel, hold, release, redrive, verify and plan: what they change, and what they refuse."""
+"""What the commands that ask for something change and refuse, and what `letters`, `verify` and `plan` say before."""
 
 import json
 import os
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -15,7 +16,7 @@ from ops.output import Exit
 from tests.unit.ops.terminal import DAY, PERSON, Ran, Terminal
 from tests.unit.ops.test_reading import failed, people
 from tests.wire import answered, invoked, refused
-from tests.world import CUSTOMER, EVERYTHING, USER
+from tests.world import CUSTOMER, EVERYTHING, TABLE, USER
 
 pytestmark = pytest.mark.exhaustive
 
@@ -122,6 +123,23 @@ def test_a_person_is_held_before_any_request_and_released(ops: Terminal) -> None
     assert (released["deletion_request_id"], status(ops, request)) == (request, "SCHEDULED")
 
 
+@pytest.mark.parametrize("words", [("hold",), ("release", "--yes")])
+def test_who_holds_or_releases_a_person_without_an_open_request_is_told_that_the_name_may_be_another_s(
+    ops: Terminal, words: tuple[str, ...]
+) -> None:
+    """The user pool's name of the same person would be such a name; the hold on it stays, for a request to come."""
+    (request,) = people(ops, 1)
+    misspelt, right = (ops.run(*words, "--person", stdin=name) for name in (f"{USER}-x", user_of(ops, request)))
+    assert (misspelt.code, misspelt.data["status"], status(ops, request)) == (Exit.OK, None, right.data["status"])
+    assert misspelt.data["note"].startswith("no open request was found for exactly this user_id. It must be the user")
+    assert lines(misspelt) == [f"ops: {misspelt.data['note']}"]
+    assert (right.data["note"], lines(right)) == (None, [])
+
+
+def user_of(ops: Terminal, request: str) -> str:
+    return str(ops.world.record(request)["user_id"])
+
+
 def test_the_person_of_a_request_is_held_by_its_id(ops: Terminal) -> None:
     request = ops.world.accept(grace_days=1)
     held = ops.run("hold", request, "--person").data
@@ -154,12 +172,9 @@ def test_all_requests_that_failed_of_one_error_are_redriven_and_no_other(ops: Te
     dry = ops.run("redrive", "--error", "AccessDenied", "--dry-run")
     after_dry = {status(ops, request) for request in (first, second, other)}
     ran = ops.run("redrive", "--error", "AccessDenied", "--yes")
-    assert {one["deletion_request_id"] for one in dry.data["requests"]} == {first, second}
+    would, did = ({one["deletion_request_id"]: one["status"] for one in each.data["requests"]} for each in (dry, ran))
+    assert would == did == {first: "RETRYABLE", second: "RETRYABLE"}
     assert after_dry == {"FAILED"}
-    assert {one["deletion_request_id"]: one["status"] for one in ran.data["requests"]} == {
-        first: "RETRYABLE",
-        second: "RETRYABLE",
-    }
     assert [status(ops, request) for request in (first, second, other)] == ["RETRYABLE", "RETRYABLE", "FAILED"]
 
 
@@ -189,6 +204,59 @@ def test_one_request_that_cannot_be_redriven_holds_up_no_other(ops: Terminal) ->
     assert ran.err.startswith(f"ops: {first}: operate: PersonHeld")
 
 
+@pytest.mark.parametrize(
+    ("state", "code", "told"),
+    [
+        ("FAILED", Exit.OK, None),
+        ("under way", Exit.OK, None),
+        ("COMPLETED", Exit.REFUSED, "NotPossible: redrive of {} is not possible: it is COMPLETED"),
+        ("SCHEDULED", Exit.REFUSED, "NotPossible: redrive of {} is not possible: it is SCHEDULED"),
+        ("retried after a failure", Exit.REFUSED, "NotPossible: redrive of {} is not possible: it is RETRYABLE"),
+        ("FAILED and held", Exit.REFUSED, "PersonHeld: redrive of {} is not possible: its person is held"),
+        ("unknown", Exit.NOT_FOUND, "RequestUnknown: "),
+    ],
+)
+def test_a_dry_run_answers_what_the_redrive_does_and_changes_nothing(
+    ops: Terminal, state: str, code: Exit, told: str | None
+) -> None:
+    request = in_state(ops, state)
+    before = ops.world.items(TABLE)
+    dry = ops.run("redrive", request, "--dry-run")
+    after = ops.world.items(TABLE)
+    ran = ops.run("redrive", request, "--yes")
+    (would,), (did,) = dry.data["requests"], ran.data["requests"]
+    assert (dry.code, ran.code) == (code, code)
+    assert would == did
+    assert (would["problem"] or "").startswith(f"operate: {told.format(request)}" if told else "")
+    assert bool(would["problem"]) is bool(told) is (would["status"] is None)
+    assert after == before
+
+
+def in_state(ops: Terminal, state: str) -> str:
+    """A request in that state; its id."""
+    if state == "unknown":
+        return f"del_{'0' * 26}"
+    (request,) = people(ops, 1)
+    if state == "FAILED and held":
+        ops.run("hold", request, "--person")
+    changes: dict[str, dict[str, object]] = {
+        "under way": {"status": "PROCESSING"},
+        "retried after a failure": {"status": "RETRYABLE", "failures": 1},
+    }
+    ops.world.change(request, **changes.get(state, {"status": state.split()[0]}))
+    return request
+
+
+def test_a_dry_run_that_cannot_read_the_table_is_incomplete(ops: Terminal) -> None:
+    (request,) = people(ops, 1)
+    ops.world.wire.before("GetItem", refused("AccessDeniedException"))
+    ran = ops.run("redrive", request, "--dry-run")
+    assert (ran.code, ran.data["requests"][0]["problem"]) == (
+        Exit.INCOMPLETE,
+        "AccessDenied: GetItem answered AccessDeniedException",
+    )
+
+
 def test_a_redrive_that_a_function_could_not_answer_is_incomplete(ops: Terminal) -> None:
     (request,) = people(ops, 1)
     failed(ops, request, "AccessDenied")
@@ -211,6 +279,73 @@ def test_the_messages_of_a_queue_are_dispatched_and_deleted_and_what_fails_again
     assert (ran.code, ran.data["handled"]) == (Exit.INCOMPLETE, 1)
     assert ran.data["left"]["failed again: RequestUnknown"] == 1
     assert (ops.world.record(request)["attempt"], queues["dispatch"]) == (1, 2)
+
+
+def put(ops: Terminal, body: object, **attributes: str) -> str:
+    """A message in the queue of `dispatch`; its id."""
+    named = {name: {"DataType": "String", "StringValue": text} for name, text in attributes.items()}
+    url, text = ops.queues["dispatch"], json.dumps(body)
+    sent = ops.world.client("sqs").send_message(QueueUrl=url, MessageBody=text, MessageAttributes=named)
+    return str(sent["MessageId"])
+
+
+def waiting(ops: Terminal) -> int:
+    """How many messages the queue of `dispatch` shows."""
+    return next(int(one["messages"]) for one in ops.run("queues").data["queues"] if one["name"] == "dispatch")
+
+
+def test_letters_tell_what_each_message_is_about_and_leave_it_without_its_text(ops: Terminal) -> None:
+    request = ops.world.accept()
+    event = {"source": "aws.states", "detail": {"name": f"{request}-3", "status": "FAILED"}}
+    ids = [put(ops, {"deletion_request_id": request}, ErrorCode="200"), put(ops, event, ERROR_CODE="THROTTLING")]
+    ids += [put(ops, {"source": "aws.scheduler"}), put(ops, {"user_id": USER})]
+    ran = ops.run("letters", "dispatch")
+    found = {one["message_id"]: one for one in ran.data["letters"]}
+    said = [tuple(found[one][name] for name in ("about", "deletion_request_id", "error_code")) for one in ids]
+    assert said == [
+        ("a start", request, "200"),
+        ("the end of an execution", request, "THROTTLING"),
+        ("a run of the sweeper", None, None),
+        ("not readable: neither an event of ours nor of the services that we know", None, None),
+    ]
+    assert [one for one in found.values() if not re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", one["sent_at"])] == []
+    assert (ran.data["more"], waiting(ops), USER in ran.out) == (False, 4, False)
+
+
+def test_letters_of_a_long_queue_stop_at_the_limit_and_say_so(ops: Terminal) -> None:
+    for _ in range(3):
+        put(ops, {})
+    ran = ops.run("letters", "dispatch", "--limit", "2")
+    assert (len(ran.data["letters"]), ran.data["more"], waiting(ops)) == (2, True, 3)
+    assert "there are more than 2" in ran.err
+
+
+def test_a_letter_is_discarded_by_its_id_and_the_others_stay(ops: Terminal) -> None:
+    request = ops.world.accept()
+    kept, discarded = put(ops, {"deletion_request_id": request}), put(ops, {"user_id": USER})
+    ran = ops.run("discard", "dispatch", discarded, "--yes")
+    again = ops.run("discard", "dispatch", discarded, "--yes")
+    left = [one["message_id"] for one in ops.run("letters", "dispatch").data["letters"]]
+    assert (ran.code, ran.data, again.code, again.out) == (Exit.OK, {"discarded": discarded}, Exit.NOT_FOUND, "")
+    assert (left, ops.world.record(request)["attempt"]) == ([kept], 0)
+
+
+# -- the sweeper
+
+
+def test_a_run_of_the_sweeper_begins_what_is_due_and_says_what_came_of_it(ops: Terminal) -> None:
+    request, later = ops.world.accept(), ops.world.accept("bob", "1002", grace_days=1)
+    ran, again = ops.run("sweep", "--yes"), ops.say("sweep", "--yes")
+    assert (ran.code, ran.data) == (Exit.OK, {"outcomes": {"dispatched": 1}})
+    assert "nothing was due" in again.out
+    assert [ops.world.record(one)["attempt"] for one in (request, later)] == [1, 0]
+
+
+def test_what_stops_every_run_of_the_sweeper_is_named(ops: Terminal) -> None:
+    ops.world.wire.before("Query", refused("AccessDeniedException"), times=20)
+    ran = ops.run("sweep", "--yes")
+    assert (ran.code, ran.out) == (Exit.AWS, "")
+    assert lines(ran) == ["ops: sweep: AccessDenied: Query answered AccessDeniedException"]
 
 
 # -- verify and plan

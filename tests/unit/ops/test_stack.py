@@ -15,6 +15,8 @@ from tests.unit.ops.terminal import Terminal
 from tests.wire import Act, Call, answered
 from tests.world import ACCOUNT, REGION
 
+pytestmark = pytest.mark.exhaustive
+
 
 def tagged(*bases: str) -> Act:
     """GetResources of stacks with these first parts of names, in two pages, with queues and functions."""

@@ -12,6 +12,7 @@ import botocore.session
 import pytest
 from botocore import xform_name
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
+from botocore.retries.standard import ExponentialBackoff, RetryContext
 
 from handlers.core import aws
 from handlers.core.errors import AccessDenied, AwsFailure, StoreMissing, StoreRefused, StoreUnavailable, Throttled
@@ -177,3 +178,48 @@ def test_clients_that_several_threads_ask_for_at_once_are_made_one_by_one(monkey
         made = list(threads.map(aws.client, services))
 
     assert made == services
+
+
+def test_no_pause_between_two_tries_is_longer_than_the_longest(world: World) -> None:
+    throttled: Any = SimpleNamespace(is_throttling_error_from_context=lambda _: True)
+    asked_for_more: Any = SimpleNamespace(headers={"x-amz-retry-after": "3600000"})
+    pauses = ExponentialBackoff(random=lambda: 1.0, throttling_detector=throttled)
+
+    longest = [
+        pauses.delay_amount(RetryContext(attempt_number=number, http_response=asked_for_more))
+        for number in range(1, aws.TRIES)
+    ]
+
+    assert max(longest) == aws.LONGEST_PAUSE_SECONDS
+    assert aws.client("dynamodb").meta.config.retries == {"mode": "standard", "total_max_attempts": aws.TRIES}
+
+
+@pytest.mark.parametrize("tries", [0, 1, 2])
+def test_no_try_is_sent_when_time_is_up(world: World, tries: int) -> None:
+    left = [True] * tries
+    world.wire.lose_answer("ListTables", times=aws.TRIES)
+
+    with pytest.raises(aws.TimeIsUp), aws.our_errors("ListTables"), aws.only_while(lambda: bool(left and left.pop())):
+        aws.client("dynamodb").list_tables()
+
+    assert left == []
+    assert len(world.sleeps) == tries
+
+
+def test_time_that_is_up_in_one_thread_or_block_is_nothing_to_another(world: World) -> None:
+    def call() -> object:
+        return aws.client("dynamodb").list_tables()["TableNames"]
+
+    with ThreadPoolExecutor(1) as threads, aws.only_while(lambda: False):
+        elsewhere = threads.submit(call).result()
+
+    assert elsewhere == call() != []
+
+
+def test_the_session_of_a_process_obeys_too() -> None:
+    client = aws.session().client(
+        "dynamodb", region_name="eu-west-1", aws_access_key_id="testing", aws_secret_access_key="testing"
+    )
+
+    with pytest.raises(aws.TimeIsUp), aws.only_while(lambda: False):
+        client.list_tables()

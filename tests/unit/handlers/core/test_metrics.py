@@ -51,6 +51,7 @@ def test_nothing_goes_around_the_table() -> None:
     assert around == ["handlers.core.telemetry"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("constant", sorted(BY_CONSTANT))
 def test_a_metric_is_sent_by_the_modules_that_the_table_names_and_with_its_dimensions(constant: str) -> None:
     calls = [(module, dimensions) for module, what, dimensions in sent() if what == f"metrics.{constant}"]
