@@ -3,15 +3,16 @@
 Safe to repeat because: it only calls what schedule, event and operator call too, each conditional on what it read; runs
 that overlap do no harm. Records are independent of each other: one that cannot be handled is reported, deferred and
 passed by.
-Leaves open: what is due beyond one run's limit waits for the next run, a minute later, and requests whose owner must be
-looked at count toward the limit, although fewer of them are looked at in a run; an execution that runs past its
-lease and dies without its event being delivered is found up to LOOK_AGAIN later.
+Leaves open: what is due beyond one run's shares waits for the next run, a minute later: one share is of starts, one of
+owners that are looked at, and a run reads past what its share of looks cannot hold, as far as its time allows; an
+execution that runs past its lease and dies without its event being delivered is found up to LOOK_AGAIN later. While the
+index cannot be read a run knows nothing and fails, and its silence is what rings.
 """
 
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
@@ -33,13 +34,16 @@ from handlers.recover import recover
 WORKERS = 8
 LOOKERS = 4
 """Those who ask for owners; a slow answer there holds up no start."""
-RESERVE = timedelta(seconds=15)
-"""Kept back at the end of a run for the calls under way."""
+ANSWER = timedelta(seconds=2)
+"""For what a run says at its end."""
+RESERVE = timedelta(seconds=aws.CONNECT_SECONDS + aws.READ_SECONDS + aws.LONGEST_PAUSE_SECONDS) + ANSWER
+"""Kept back at the end of a run: the tries under way may hang and be followed by a pause, then nothing more is sent."""
 DEFERRED = timedelta(minutes=15)
 """When a record that could not be handled is looked at again."""
 LOOK_AGAIN = timedelta(minutes=5)
 """When an execution that runs past its lease is looked at again: until then it holds up nobody."""
-
+LEFT = "left for the next run"
+"""What comes of a record for which a run has no time or no share."""
 
 _Outcome = TypeVar("_Outcome")
 
@@ -53,7 +57,7 @@ class SweepSettings:
     due_index: str
     """Its sparse index by due_shard and due_at."""
     sweep_limit: int
-    """Records that one run looks after at most."""
+    """Records that one run looks after at most, besides PROCESSING ones: of these as many as can be looked at."""
     start_rate: int
     """Starts and releases a second at most: StartExecution has a quota."""
     describe_rate: int
@@ -76,16 +80,35 @@ def handler(_event: Any, context: LambdaContext) -> Mapping[str, object]:
     own = settings.load(SweepSettings)
     table = RequestTable(own.request_table)
     now = clock.now()
-    due = list(islice(overdue(own, now), own.sweep_limit))
+    entries = overdue(own, now)
+    due = list(islice(entries, own.sweep_limit))
+    # First of all, so that it is known whatever becomes of the run.
+    _publish_due(due, now)
     run = _Run(table, context, starts=Pace(own.start_rate), looks=Pace(own.describe_rate))
-    with ThreadPoolExecutor(WORKERS) as starters, ThreadPoolExecutor(LOOKERS) as lookers:
-        handled = [
-            (lookers if _is_processing(seen) else starters).submit(run.look_after, one, seen)
-            for one, seen in zip(due, starters.map(run.read, due), strict=True)
-        ]
-        outcomes = Counter(future.result() for future in handled)
-    _publish(due, outcomes, now)
+    outcomes = _hand_out(run, own, due, entries)
+    _publish_outcomes(outcomes)
     return {outcome: outcomes[outcome] for outcome in sorted(outcomes)}
+
+
+def _hand_out(run: "_Run", own: SweepSettings, due: list[Due], entries: Iterator[Due]) -> Counter[str]:
+    """Look after these, then after further entries until the shares of starts and looks are given away."""
+    starts, looks = own.sweep_limit, int(run.seconds_left() * own.describe_rate)
+    handled: list[Future[str]] = []
+    outcomes: Counter[str] = Counter()
+    with ThreadPoolExecutor(WORKERS) as starters, ThreadPoolExecutor(LOOKERS) as lookers:
+        while due:
+            for one, seen in zip(due, starters.map(run.read, due), strict=True):
+                if not _is_processing(seen):
+                    starts -= 1
+                    handled.append(starters.submit(run.look_after, one, seen))
+                elif looks > 0:
+                    looks -= 1
+                    handled.append(lookers.submit(run.look_after, one, seen))
+                else:
+                    outcomes[LEFT] += 1
+            due = run.further(entries, starts)
+        outcomes.update(future.result() for future in handled)
+    return outcomes
 
 
 def overdue(own: SweepSettings, now: int) -> Iterator[Due]:
@@ -121,6 +144,19 @@ class _Run:
     starts: Pace
     looks: Pace
 
+    def seconds_left(self) -> float:
+        """How long the run may go on beginning something; below 0 when it may not."""
+        return self.context.get_remaining_time_in_millis() / 1000 - RESERVE.total_seconds()
+
+    def further(self, entries: Iterator[Due], number: int) -> list[Due]:
+        """So many more entries, none if they cannot be read in time: the run still says what it has done."""
+        try:
+            with aws.only_while(self._has_time):
+                return list(islice(entries, number))
+        except (DeletionError, aws.TimeIsUp) as error:
+            telemetry.log("not listed", error=type(error).__name__)
+            return []
+
     def read(self, due: Due) -> Record | str:
         """The record, or what came of it already."""
         return self._guarded(due, lambda: self._due_record(due))
@@ -155,10 +191,13 @@ class _Run:
         return "still running"
 
     def _guarded(self, due: Due, work: Callable[[], _Outcome]) -> _Outcome | str:
-        if self.context.get_remaining_time_in_millis() < RESERVE.total_seconds() * 1000:
-            return "left for the next run"
+        if not self._has_time():
+            return LEFT
         try:
-            return work()
+            with aws.only_while(self._has_time):
+                return work()
+        except aws.TimeIsUp:
+            return LEFT
         except Exception as error:  # noqa: BLE001 (one record, whatever is wrong with it, must not hold up the others)
             name, place = type(error).__name__, telemetry.place_of(error)
         telemetry.log("not handled", deletion_request_id=due.deletion_request_id, error=name, place=place)
@@ -169,12 +208,16 @@ class _Run:
         """Put a record behind the others, whatever state it is in."""
         values = {"due_at": clock.now() + int(wait.total_seconds()), "due_before": due.due_at}
         try:
-            self.table.update_unread(DEFER, due.deletion_request_id, values)
+            with aws.only_while(self._has_time):
+                self.table.update_unread(DEFER, due.deletion_request_id, values)
         except ConditionFailed:
             # Somebody else looked after it meanwhile.
             return
-        except DeletionError as error:
+        except (DeletionError, aws.TimeIsUp) as error:
             telemetry.log("not deferred", deletion_request_id=due.deletion_request_id, error=type(error).__name__)
+
+    def _has_time(self) -> bool:
+        return self.seconds_left() >= 0
 
 
 def _is_processing(seen: Record | str) -> bool:
@@ -203,9 +246,12 @@ def _dispatched(table: RequestTable, record: Record) -> str:
     return "dispatched" if dispatch(table, record.deletion_request_id)["dispatched"] else "not dispatched"
 
 
-def _publish(due: list[Due], outcomes: Counter[str], now: int) -> None:
+def _publish_due(due: list[Due], now: int) -> None:
     telemetry.count(metrics.OVERDUE, len(due))
     telemetry.count(metrics.OLDEST_OVERDUE, now - due[0].due_at if due else 0)
+
+
+def _publish_outcomes(outcomes: Counter[str]) -> None:
     telemetry.count(metrics.STUCK_PROCESSING, outcomes["still running"])
     telemetry.count(metrics.NOT_HANDLED, outcomes["not handled"])
     telemetry.log("swept", remaining=dict(outcomes))

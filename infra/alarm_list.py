@@ -166,8 +166,8 @@ def _request_alarms(args: AlarmsArgs) -> tuple[Alarm, ...]:
         Alarm(
             role="failed",
             section="failed",
-            meaning="A request is FAILED and stays so until somebody redrives it; its user may be half deleted, or"
-            " still suspended if it failed before the first erasure and could not be undone.",
+            meaning="A request is FAILED and stays so until somebody redrives or cancels it; its user may be half"
+            " deleted, or still suspended if it failed before the first erasure and could not be undone.",
             watches=own(metrics.FAILED, "Sum"),
             # One is enough, and at once: nothing looks at a FAILED request again, not even when erase_by comes near.
             threshold=1,
@@ -194,8 +194,9 @@ def _request_alarms(args: AlarmsArgs) -> tuple[Alarm, ...]:
             section="still-running",
             meaning="The end of an execution was reported, and Step Functions goes on calling it running.",
             watches=own(metrics.STILL_RUNNING, "Sum"),
-            # Lambda delivers an event three times; the service's view is seconds late, not minutes.
-            threshold=3,
+            # Lambda delivers an event three times, a minute and then two minutes apart; wherever the edge of a period
+            # falls between them, two are on one side of it. The service's view is seconds late, not minutes.
+            threshold=2,
             period=timedelta(minutes=15),
         ),
         Alarm(
@@ -204,12 +205,13 @@ def _request_alarms(args: AlarmsArgs) -> tuple[Alarm, ...]:
             meaning="Executions cannot be started, and it goes on.",
             watches=own(metrics.START_FAILED, "Sum"),
             # One refusal is throttling; a quarter of an hour is an outage or a missing permission. Not three of three:
-            # a lone request is tried again after 2, 4 and 8 minutes, which may leave one of the periods out.
+            # a lone request is tried again after 2 and 4 minutes, then after 5 and up to one more for the sweeper,
+            # which may leave one of the periods out. Never two of four: while it goes on, the alarm stays.
             threshold=1,
             points=3,
             periods=4,
             pages=True,
-            # No end is told: a calm hour may only be the wait for the next try.
+            resolves=True,
         ),
     )
 
@@ -244,9 +246,11 @@ def _sweeper_alarms(args: AlarmsArgs) -> tuple[Alarm, ...]:
         Alarm(
             role="sweeper-silent",
             section="sweeper-silent",
-            meaning="The sweeper has finished no run for five minutes: nothing is retried, and no other alarm sees it.",
+            meaning="The sweeper has begun no run for five minutes, or cannot read what is due: nothing is retried, and"
+            " no other alarm sees it.",
             watches=own(metrics.OVERDUE, "SampleCount"),
-            # Each run sends one value; one lost run is made up for by the next, five in a row are no accident.
+            # Each run sends one value as soon as it knows what is due, whatever hangs later; one lost run is made up
+            # for by the next, five in a row are no accident.
             threshold=1,
             below=True,
             period=SWEEP_EVERY,
@@ -286,14 +290,19 @@ def _sweeper_alarms(args: AlarmsArgs) -> tuple[Alarm, ...]:
 
 
 def _execution_failed(site: Site) -> Alarm:
-    """The second witness of a FAILED request: `failed` hears of one that the graph wrote by a status event only."""
+    """The second witness of a FAILED request: `failed` hears of one that the graph wrote by a status event only.
+
+    AWS counts it itself: it rings also if the event, or the function that hears of it, is lost.
+    """
     return Alarm(
         role="execution-failed",
         section="failed",
         meaning="An execution ended in a Fail state: its request is FAILED, or the request table could not be reached.",
         watches=_executions(site, "ExecutionsFailed"),
-        # One is enough, as for `failed`. That one pages; a second page for each would only be noise.
+        # One is enough, as for `failed`: a user may be half deleted, and this may be the only word of it. The price is
+        # a second page for the same request where nothing was lost.
         threshold=1,
+        pages=True,
     )
 
 

@@ -82,13 +82,15 @@ class Plan:
     """The longest wait between two attempts."""
 
     sweep_limit: int = 1500
-    """Due requests that one run of the sweeper looks after at most, 1 to 3000; a run comes every minute."""
+    """Due requests that one run of the sweeper looks after at most, besides the executions that it looks at, 1 to
+    3000; a run comes every minute."""
     start_rate: int = 40
     """Requests that the sweeper starts in a second at most, 1 to 100: an account's quota of StartExecution (150 a
     second in the smaller Regions) is shared with everything else (https://docs.aws.amazon.com/step-functions/latest/
     dg/service-quotas.html)."""
     describe_rate: int = 10
-    """Executions that the sweeper looks at in a second at most, 1 to 15: DescribeExecution takes 15 for long."""
+    """Executions that the sweeper looks at in a second at most, 1 to 15: DescribeExecution takes 15 for long. What
+    `recover` looks at after status events is not paced, and comes on top."""
 
     @property
     def worst_case(self) -> timedelta:

@@ -93,9 +93,9 @@ class Wire:
         """Do something instead of the next calls of an operation ("" is any)."""
         self._before += [(operation, act)] * times
 
-    def lose_answer(self, operation: str) -> None:
-        """The next call of an operation is carried out, but its answer never comes; the SDK tries again."""
-        self._lost.append((operation, connection_lost))
+    def lose_answer(self, operation: str, loss: Loss = connection_lost, *, times: int = 1) -> None:
+        """The next tries of an operation are carried out, but their answers never come; the SDK tries again."""
+        self._lost += [(operation, loss)] * times
 
     def crash_after(self, operation: str) -> None:
         """The next call of an operation is carried out, then the process dies."""

@@ -29,9 +29,9 @@ from moto.core.serialize import XFormedAttributePicker
 from moto.utilities.utils import load_resource
 
 from handlers.core import aws, settings, telemetry
+from handlers.core.checkpoint import LambdaContext
 from handlers.core.record import from_item, to_value
 from handlers.core.request_table import expressions, guard_key, request_key
-from handlers.core.s3_listing import SET_ASIDE_AT, Parsers, set_aside
 from handlers.core.states import VERIFY_STEP, StepKind
 from handlers.core.stores import FileStore, RecordStore, to_json
 from handlers.core.transition import Transition, render
@@ -122,10 +122,7 @@ def _hooked_client(service: str, *, region_name: str | None, config: Any) -> Any
     aws.client asks for one at a time.
     """
     if not _session:
-        parsing = botocore.session.get_session()
-        parsing.register_component("response_parser_factory", Parsers())
-        parsing.register(SET_ASIDE_AT, set_aside)
-        _session.append(_new_session(parsing))
+        _session.append(_new_session(aws.prepared()))
         events = _session[0].events
         events.register("provide-client-params", lambda **args: _current[-1]._note_params(**args))  # noqa: SLF001
         events.register("before-call", lambda **args: _current[-1]._before_call(**args))  # noqa: SLF001
@@ -439,7 +436,7 @@ class World:
         request: str = "",
         *,
         owner: str = OWNER,
-        context: Context | None = None,
+        context: LambdaContext | None = None,
         event: Mapping[str, object] | None = None,
     ) -> Mapping[str, Any]:
         """Invoke a function once, in its own environment."""

@@ -9,6 +9,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from threading import Lock
 from typing import Any, TypeVar
@@ -26,6 +27,9 @@ CONNECT_SECONDS = 2
 READ_SECONDS = 7
 TRIES = 3
 """Calls in all that botocore makes for one of ours (standard mode, with jittered backoff)."""
+LONGEST_PAUSE_SECONDS = 2 ** (TRIES - 2) + 5
+"""Before the last try, after throttling and if the service asks for more (botocore.retries.standard,
+ExponentialBackoff)."""
 
 _CONFLICT_TRIES = 6
 _BACKOFF_BASE_SECONDS = 0.05
@@ -172,16 +176,52 @@ _REFUSED = frozenset(
 )
 
 _Answer = TypeVar("_Answer")
+HasTime = Callable[[], bool]
+_has_time: ContextVar[HasTime | None] = ContextVar("has_time", default=None)
 _making = Lock()
+
+
+class TimeIsUp(Exception):  # noqa: N818 (it is an answer, not a mistake)
+    """The caller's time is over: a call, or its next try, was not sent. An earlier try may have had its effect."""
+
+
+@contextmanager
+def only_while(has_time: HasTime) -> Iterator[None]:
+    """Within the block, and in this thread, send a call and each further try of it only if this says so.
+
+    A call of the block then outlasts its time by one try and one pause at most, however many tries it has.
+
+    Raises:
+        TimeIsUp: from the call that was not sent.
+    """
+    token = _has_time.set(has_time)
+    try:
+        yield
+    finally:
+        _has_time.reset(token)
+
+
+def _send_in_time_only(**_: object) -> None:
+    has_time = _has_time.get()
+    if has_time is not None and not has_time():
+        raise TimeIsUp
+
+
+def prepared() -> botocore.session.Session:
+    """A session of botocore with a fast parser of S3's listings, whose clients obey `only_while`."""
+    made = botocore.session.get_session()
+    made.register_component("response_parser_factory", Parsers())
+    made.register(SET_ASIDE_AT, set_aside)
+    # botocore tells of each try, and gives the caller what is raised there. First: in tests another handler of this
+    # event is the service.
+    made.get_component("event_emitter").register_first("before-send", _send_in_time_only)
+    return made
 
 
 @cache
 def session() -> boto3.session.Session:
-    """The process's session: boto3's, with a fast parser of S3's listings."""
-    made = botocore.session.get_session()
-    made.register_component("response_parser_factory", Parsers())
-    made.register(SET_ASIDE_AT, set_aside)
-    return boto3.session.Session(botocore_session=made)
+    """The process's session."""
+    return boto3.session.Session(botocore_session=prepared())
 
 
 @cache

@@ -204,11 +204,11 @@ def stuck(stack: Stack) -> None:
 
 
 def end_is_reported_too_early(stack: Stack) -> None:
-    """Lambda delivers the event three times."""
+    """Lambda delivers the event three times, and the edge of a period may leave two of them in one."""
     request = due(stack)
     with running(stack, request) as execution:
         change(stack, request, status=str(Status.PROCESSING), owner=execution)
-        for _ in range(3):
+        for _ in range(2):
             answer = stack.invoke("recover", {"detail": {"executionArn": execution, "name": f"{request}-1"}})
             assert answer["errorType"] == "ExecutionStillRuns", answer
     change(stack, request, status=str(Status.FAILED), due_at=now() + HOUR)

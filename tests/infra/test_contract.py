@@ -12,7 +12,10 @@ import pulumi
 import pulumi_aws as aws
 import pytest
 
-from handlers.core.aws import CONNECT_SECONDS, READ_SECONDS, TRIES
+from handlers.core.aws import CONNECT_SECONDS, LONGEST_PAUSE_SECONDS, READ_SECONDS, TRIES
+from handlers.sweep import RESERVE
+from infra.packaging import ROOT
+from statemachine import deletion
 from tests.infra import golden, samples
 from tests.infra.world import ACCOUNT, UNKNOWN, Registered, World, document, run
 
@@ -77,6 +80,7 @@ def properties_of(kind: str) -> set[str]:
     return {key for key, value in vars(args).items() if isinstance(value, property)}
 
 
+@pytest.mark.exhaustive
 def test_nothing_is_registered_outside_the_root_component(update: World) -> None:
     root, *others = update.resources
     urns = {one.urn for one in update.components}
@@ -127,6 +131,7 @@ def test_physical_names_are_unique_within_their_type(update: World) -> None:
     assert len(names) == len(set(names))
 
 
+@pytest.mark.exhaustive
 def test_every_resource_that_can_have_tags_has_them(railed: World) -> None:
     expected = {"application": "account-deletion", "environment": "prod", "team": "accounts"}
 
@@ -203,6 +208,7 @@ def test_topics_reach_every_alarm(railed: World) -> None:
     assert topics == {samples.RAILS["page_topics"], samples.RAILS["ticket_topics"]}
 
 
+@pytest.mark.exhaustive
 def test_every_resource_carries_the_provider_of_the_component() -> None:
     def program() -> None:
         provider = aws.Provider("other-account", region="eu-west-1")
@@ -344,10 +350,25 @@ def test_functions_run_the_pinned_runtime_from_one_layer_and_our_own_files(updat
     assert {one.inputs["publish"] for one in functions} == {True}
 
 
-def test_function_outlasts_one_call_with_all_its_tries(update: World) -> None:
-    call = (CONNECT_SECONDS + READ_SECONDS) * TRIES
+def test_function_outlasts_one_call_with_all_its_tries_and_the_pauses_between(update: World) -> None:
+    call = TRIES * (CONNECT_SECONDS + READ_SECONDS) + (TRIES - 1) * LONGEST_PAUSE_SECONDS
 
     assert [one.name for one in update.of("Function") if one.inputs["timeout"] <= call] == []
+
+
+def test_sweeper_has_the_time_for_as_many_starts_and_looks_as_the_architecture_says(update: World) -> None:
+    text = " ".join((ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split())
+    plan = deletion.workflow(identity=True)
+    work = int(update.one("Function", "-sweep-function").inputs["timeout"] - RESERVE.total_seconds())
+    looks = work * plan.describe_rate
+    try_and_pause = CONNECT_SECONDS + READ_SECONDS + LONGEST_PAUSE_SECONDS
+
+    assert plan.sweep_limit / plan.start_rate <= work
+    assert f"has {work} s for work, and looks after {plan.sweep_limit:,} requests at {plan.start_rate} starts" in text
+    assert f"{plan.describe_rate} looks a second: {looks} a run, {-(-10_000 // looks)} runs" in text
+    assert f"{plan.start_rate - plan.describe_rate} a second are left for requests that wait behind them" in text
+    assert f"In its last {RESERVE.seconds} s it begins nothing more" in text
+    assert f"a try and the pause behind it take {try_and_pause} s at most" in text
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ from statemachine.workflow import Workflow
 from tests.infra import samples
 from tests.infra.world import refusal, run
 
+pytestmark = pytest.mark.exhaustive
+
 ENVIRONMENTS = ("dev", "staging", "prod")
 
 

@@ -39,7 +39,7 @@ from tests.properties.strategies import THREADS, WEATHER, for_all
 
 pytestmark = pytest.mark.long
 
-PARTS = 6
+PARTS = 10
 CASES = 200
 STEP = "DeleteFiles"
 STORES = (
