@@ -173,11 +173,22 @@ def _table(results: Sequence[Result]) -> Table:
                 f"{writes:,} + {calls.get('Query', 0):,}",
                 f"{runs[0].units:,}",
                 f"{runs[0].units / base[0].units:.2f}",
+                f"{statistics.median(one.ran.cpu for one in runs):.1f}",
                 f"{max(one.ran.peak for one in runs):.0f}",
                 str(max(one.left for one in runs)),
             )
         )
-    head = ("who", "seconds", "ratio", "writes + queries", "write units on AWS", "ratio", "peak MiB", "left")
+    head = (
+        "who",
+        "seconds",
+        "ratio",
+        "writes + queries",
+        "write units on AWS",
+        "ratio",
+        "its CPU s",
+        "peak MiB",
+        "left",
+    )
     wrong = [text for one in results for text in _wrong(one)]
     facts = {"runs": [{**asdict(one), "units": one.units} for one in results], "goal": GOAL}
     return Table(name="records", head=head, rows=tuple(rows), wrong=tuple(wrong), facts=facts)

@@ -60,14 +60,22 @@ def handler(event: Any, _context: LambdaContext) -> Mapping[str, object]:
         raise RequestUnknown
     if not record.is_owned_by(execution):
         if record.status is Status.FAILED and record.claimed == attempt:
-            # The graph wrote it, where nothing can be counted.
-            telemetry.count(metrics.FAILED)
+            _tell_failed(record)
         telemetry.log("nothing to recover", deletion_request_id=request_id)
         return {"recovered": False}
     if not recover(table, record):
         telemetry.count(metrics.STILL_RUNNING)
         raise ExecutionStillRuns(request_id)
     return {"recovered": True}
+
+
+def _tell_failed(record: Record) -> None:
+    """Say what the graph wrote: it can neither count nor log."""
+    last = record.attributes["last_error"]
+    telemetry.count(metrics.FAILED)
+    telemetry.log(
+        "request failed", deletion_request_id=record.deletion_request_id, step=last["step"], error=last["error"]
+    )
 
 
 def recover(table: RequestTable, record: Record) -> bool:

@@ -1,6 +1,7 @@
 """Puts what was undeliverable through dispatch and recover again, from a dead-letter queue, at a limited rate.
 
-It runs in the operator's process. Four bodies are known, each from the service that wrote it:
+What stays can be looked at, and discarded by its id once somebody has decided so. It runs in the operator's process.
+Four bodies are known, each from the service that wrote it:
 
 - a function's own queue: the bare event, with ErrorCode, ErrorMessage and RequestID as attributes
   (https://docs.aws.amazon.com/lambda/latest/dg/invocation-async-retain-records.html#invocation-dlq);
@@ -12,7 +13,8 @@ It runs in the operator's process. Four bodies are known, each from the service 
 
 Safe to repeat because: dispatch and recover are; a message is deleted only after it was handled, and for a request that
 is over both do nothing.
-Leaves open: what cannot be read, or fails again, stays in the queue and is reported.
+Leaves open: what cannot be read, or fails again, stays in the queue and is reported. Its text is shown nowhere, as
+anybody who may invoke a function may have written a name into it.
 """
 
 import json
@@ -66,6 +68,32 @@ class Unparsable:
 Parsed = Due | StatusEvent | SweepRun | Unparsable
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter:
+    """A message of a dead-letter queue, without its text."""
+
+    message_id: str
+    """By which it is discarded."""
+    sent_at: int
+    """Epoch seconds."""
+    parsed: Parsed
+    """What it is about."""
+    error_code: str
+    """What the service that gave up says of it, e.g. THROTTLING, or the HTTP status of a function's error; empty where
+    it says nothing."""
+
+    @property
+    def deletion_request_id(self) -> str | None:
+        """The request that it is about; None if it names none of ours."""
+        if isinstance(self.parsed, Due):
+            return self.parsed.deletion_request_id
+        if not isinstance(self.parsed, StatusEvent):
+            return None
+        # An execution is called <deletion_request_id>-<attempt>.
+        named = str(self.parsed.event["detail"].get("name", "")).rpartition("-")[0]
+        return named if is_request_id(named) else None
+
+
 class StillFails(Exception):  # noqa: N818 (named like the errors of the handlers)
     """What a message asks for failed again: raised by the caller's dispatch and recover, with a word on why.
 
@@ -111,6 +139,44 @@ def _of_event(event: object) -> Parsed:
         return StatusEvent(event=event)
     # What the scheduler sends to a target without an Input of its own; only the sweeper has none.
     return SweepRun() if event.get("source") == "aws.scheduler" else Unparsable(reason=_UNKNOWN)
+
+
+def letters(sqs: Any, queue_url: str, *, limit: int) -> list[Letter]:
+    """What a dead-letter queue holds; everything stays in it.
+
+    Args:
+        sqs: a client.
+        queue_url: the queue.
+        limit: messages looked at, at most.
+
+    Raises:
+        AwsFailure: the queue could not be read.
+    """
+    hidden = set[str]()
+    try:
+        return [_letter(message) for message in _messages(sqs, queue_url, limit, hidden)]
+    finally:
+        _show(sqs, queue_url, hidden)
+
+
+def discard(sqs: Any, queue_url: str, message_id: str) -> bool:
+    """Delete one message without handling it; whether the queue showed it.
+
+    No request is lost by it: the sweeper finds each by its time or its lease.
+
+    Raises:
+        AwsFailure: the queue could not be read or written.
+    """
+    hidden = set[str]()
+    try:
+        for message in _messages(sqs, queue_url, None, hidden):
+            if message["MessageId"] == message_id:
+                _delete(sqs, queue_url, message["ReceiptHandle"])
+                hidden.remove(message["ReceiptHandle"])
+                return True
+        return False
+    finally:
+        _show(sqs, queue_url, hidden)
 
 
 def redrive_queue(
@@ -169,19 +235,20 @@ def _show(sqs: Any, queue_url: str, receipts: set[str]) -> None:
             continue
 
 
-def _messages(sqs: Any, queue_url: str, limit: int, hidden: set[str]) -> Iterator[Mapping[str, Any]]:
+def _messages(sqs: Any, queue_url: str, limit: int | None, hidden: set[str]) -> Iterator[Mapping[str, Any]]:
     """Each message once, until the queue shows none or the limit is reached; notes what is hidden from others by it."""
     seen: set[str] = set()
-    while len(seen) < limit:
+    while limit is None or len(seen) < limit:
         with aws.our_errors("ReceiveMessage"):
             answer = sqs.receive_message(
                 QueueUrl=queue_url,
-                MaxNumberOfMessages=min(RECEIVED_AT_ONCE, limit - len(seen)),
+                MaxNumberOfMessages=min(RECEIVED_AT_ONCE, limit - len(seen)) if limit else RECEIVED_AT_ONCE,
                 VisibilityTimeout=int(INVISIBLE.total_seconds()),
                 # Long polling asks all servers; a short poll may miss the few messages of a small queue (https://
                 # docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-short-and-long-polling.html).
                 WaitTimeSeconds=1,
                 MessageAttributeNames=["All"],
+                MessageSystemAttributeNames=["SentTimestamp"],
             )
         received = answer.get("Messages", ())
         hidden.update(message["ReceiptHandle"] for message in received)
@@ -201,8 +268,7 @@ def _handle(
     dry_run: bool,
 ) -> str | None:
     """Handle one message; why it stays, or None if it is done with."""
-    attributes = {name: value.get("StringValue", "") for name, value in message.get("MessageAttributes", {}).items()}
-    parsed = parse(message["Body"], attributes)
+    parsed = parse(message["Body"], _attributes(message))
     if isinstance(parsed, Unparsable):
         return parsed.reason
     if dry_run or isinstance(parsed, SweepRun):
@@ -218,3 +284,18 @@ def _handle(
     except StillFails as failed:
         return f"failed again: {failed}"
     return None
+
+
+def _letter(message: Mapping[str, Any]) -> Letter:
+    attributes = _attributes(message)
+    return Letter(
+        message_id=message["MessageId"],
+        sent_at=int(message["Attributes"]["SentTimestamp"]) // 1000,
+        parsed=parse(message["Body"], attributes),
+        error_code=attributes.get("ERROR_CODE") or attributes.get("ErrorCode", ""),
+    )
+
+
+def _attributes(message: Mapping[str, Any]) -> Mapping[str, str]:
+    """The texts of its message attributes."""
+    return {name: value.get("StringValue", "") for name, value in message.get("MessageAttributes", {}).items()}

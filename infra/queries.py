@@ -60,9 +60,11 @@ QUERIES: Final = (
     ),
     Query(
         role="requests-that-need-a-person",
-        text="""filter message in ["dispatches exhausted", "not deferred", "not handled", "not scheduled", "still \
-running", "will miss erase_by"]
-| stats count(*) as times, max(@timestamp) as seen by deletion_request_id, message, error, aws_code
+        # A step that holds its request fails with the lock's name; an operator's hold and a request of a person who is
+        # held have the state as their outcome.
+        text="""filter message in ["dispatches exhausted", "not deferred", "not handled", "not scheduled", "request \
+failed", "still running", "will miss erase_by"] or error = "RetentionLocked" or outcome = "HELD"
+| stats count(*) as times, max(@timestamp) as seen by deletion_request_id, message, step, error, aws_code
 | sort seen desc""",
     ),
     Query(

@@ -1,11 +1,12 @@
-"""The dead-letter queues: what could not be delivered, and putting it through again."""
+"""The dead-letter queues: what could not be delivered, putting it through again, and discarding what never will be."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from handlers import redrive as dead_letters
 from handlers.core import aws
-from handlers.redrive import RedriveReport, StillFails, redrive_queue
+from handlers.redrive import Letter, RedriveReport, StillFails, redrive_queue
 from ops.calls import FunctionFailed, invoke
 from ops.output import Exit, OpsError
 from ops.stack import Stack
@@ -57,6 +58,27 @@ def redrive(stack: Stack, name: str, *, rate: int, limit: int, dry_run: bool) ->
         limit=limit,
         dry_run=dry_run,
     )
+
+
+def letters(stack: Stack, name: str, *, limit: int) -> list[Letter]:
+    """What waits in a queue, without the messages' text.
+
+    Raises:
+        OpsError: no queue has this name.
+        AwsFailure: the queue cannot be read.
+    """
+    return dead_letters.letters(aws.client("sqs"), url_of(stack, name), limit=limit)
+
+
+def discard(stack: Stack, name: str, message_id: str) -> None:
+    """Delete one message without handling it.
+
+    Raises:
+        OpsError: no queue has this name, or the queue shows no such message.
+        AwsFailure: the queue cannot be read or written.
+    """
+    if not dead_letters.discard(aws.client("sqs"), url_of(stack, name), message_id):
+        raise OpsError(Exit.NOT_FOUND, f"{name} shows no message {message_id}; one in flight is shown again by itself")
 
 
 def url_of(stack: Stack, name: str) -> str:

@@ -33,7 +33,7 @@ EXITS: Mapping[Exit, str] = {
     Exit.REFUSED: "no: refused, not possible as the request stands, or something is left",
     Exit.USAGE: "the command, its input or the stack that it names is wrong; nothing was done",
     Exit.INCOMPLETE: "a store or a line could not be dealt with: what is printed is not everything; run it again",
-    Exit.NOT_FOUND: "no request has this id",
+    Exit.NOT_FOUND: "no request, or no message of the queue, has this id",
     Exit.AWS: "AWS, or the deployed function, refused the call or could not be reached",
     Exit.MISTAKE: "a mistake in this program",
     Exit.INTERRUPTED: "interrupted; `bulk` goes on where it stopped",

@@ -9,6 +9,8 @@ from local.emulator import ROOT
 RUNBOOK: Final = ROOT / "docs" / "runbook.md"
 EXAMPLE: Final = "del_01M8MDKE09A7YHBGE0V5TR3YZK"
 """The request of the runbook's commands: a reader puts another id in its place."""
+EXAMPLE_MESSAGE: Final = "059f36b4-87a3-44ab-83d2-661975830a7d"
+"""The message of the runbook's commands, likewise."""
 
 _HEADING = re.compile(r"^(#+) (.+)$", re.MULTILINE)
 _SHELL = re.compile(r"^( *)```sh\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)

@@ -8,7 +8,8 @@ What the service answers, at ENDPOINT and with the same Idempotency-Key and bear
 - GET of that Location: answers as the POST does. Without a Location that can be used, ENDPOINT itself is asked.
 - GET of ENDPOINT: 200 or 204: nothing is under way under this key, also if it never saw it. 202: something is. Never
   404: a wrong address would look like an erased user.
-- Anywhere 429 or 503 with Retry-After: ask again then. Redirects are never followed, bodies never read.
+- 429 or 503 with Retry-After, to the step: it asks again then. The verification does not wait for it: there both are
+  errors, as without Retry-After, and the graph's Retry repeats it. Redirects are never followed, bodies never read.
 
 Done when: the service says that the user is erased or unknown, and says so again to the verification.
 Safe to repeat because: the key follows from the request and the step, so a repeated POST is one erasure (https://

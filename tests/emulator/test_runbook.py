@@ -2,9 +2,9 @@
 
 Each section's play brings the stack into the state that the section is about, types the section's commands in their
 order, and looks at what they print and at what became of the request. Only what a reader would put in is put in: the
-request's id, the execution's ARN. The three programs that are not this project's are not run: `make` must have the
-target, the outputs file is written from the deployment (tests/engine runs the Pulumi CLI), and `aws` is read as the AWS
-CLI reads it, by the names in the services' models, and called through boto3.
+request's id, the execution's ARN, the message's id. The three programs that are not this project's are not run: `make`
+must have the target, the outputs file is written from the deployment (tests/engine runs the Pulumi CLI), and `aws` is
+read as the AWS CLI reads it, by the names in the services' models, and called through boto3.
 """
 
 from __future__ import annotations
@@ -37,12 +37,13 @@ from local.emulator import ROOT, Emulator
 from local.waiting import wait_until
 from ops.cli import app
 from ops.output import Exit
+from statemachine import deletion
 from statemachine.deletion import DELETE_IDENTITY, DELETE_RECORDS, SUSPEND_IDENTITY
-from statemachine.frame import role_of
+from statemachine.frame import REQUEST, role_of
 from tests.emulator.stack import LIMIT, SETTINGS, Stack, deploy_stack
 from tests.emulator.test_deletion import NOTHING
 from tests.emulator.test_recovery import stop_the_clock, sweep
-from tests.runbook import EXAMPLE, commands, sections
+from tests.runbook import EXAMPLE, EXAMPLE_MESSAGE, commands, sections
 from tests.unit.ops.terminal import Ran
 
 pytestmark = pytest.mark.long
@@ -84,7 +85,9 @@ class Desk:
     request: str = EXAMPLE
     """What the reader puts in the place of the example's id ..."""
     execution: str = ""
-    """... and of the example's execution."""
+    """... of the example's execution ..."""
+    message: str = EXAMPLE_MESSAGE
+    """... and of the example's message."""
     left: list[str] = field(default_factory=list)
     """Commands of the open section that were not typed yet."""
 
@@ -99,7 +102,8 @@ class Desk:
     def type(self, line: str, *, stdin: str = "", code: Exit = Exit.OK) -> str:
         """Type a command of the runbook."""
         written = EXAMPLE_EXECUTION.sub(self.execution, line) if self.execution else line
-        ran = self._run(shlex.split(written.replace(EXAMPLE, self.request)), stdin)
+        written = written.replace(EXAMPLE, self.request).replace(EXAMPLE_MESSAGE, self.message)
+        ran = self._run(shlex.split(written), stdin)
         assert ran.code == code, (line, ran)
         return ran.out
 
@@ -123,7 +127,7 @@ class Desk:
                     code = preflight.main(rest)
                 return Ran(code, out.getvalue(), err.getvalue())
             case ["aws", *rest]:
-                return aws_cli(rest, self.home)
+                return aws_cli(rest)
         raise AssertionError(f"nobody here knows how to run {words}")
 
 
@@ -133,7 +137,7 @@ def made(target: str) -> Ran:
     return Ran(0 if re.search(rf"^{re.escape(target)}:", text, re.MULTILINE) else 2, "", "")
 
 
-def aws_cli(words: list[str], home: Path) -> Ran:
+def aws_cli(words: list[str]) -> Ran:
     """The AWS CLI, for options that take a text: every name is looked up in the service's model.
 
     A blob is refused: the CLI's second version takes it in base64, the first one as it is
@@ -144,12 +148,9 @@ def aws_cli(words: list[str], home: Path) -> Ran:
     names = {xform_name(name, "-"): name for name in client.meta.service_model.operation_names}
     model = client.meta.service_model.operation_model(names[operation])
     options = {f"--{xform_name(name, '-')}": name for name in model.input_shape.members}
-    file = rest.pop() if model.has_streaming_output else None
     given = {options[option]: value for option, value in zip(rest[::2], rest[1::2], strict=True)}
     assert {model.input_shape.members[name].type_name for name in given} <= {"string"}, given
     answer = getattr(client, xform_name(names[operation]))(**given)
-    if file:
-        (home / file).write_bytes(answer.pop(model.output_shape.serialization["payload"]).read())
     printed = {name: value for name, value in answer.items() if name != "ResponseMetadata"}
     return Ran(0, json.dumps(printed, default=str), "")
 
@@ -278,12 +279,24 @@ def before_you_need_it(desk: Desk) -> None:
 def first_look(desk: Desk) -> None:
     user = desk.stack.sign_up()
     accepted(desk, user, grace_days=10)
-    lists = [desk.next() for _ in range(3)]
-    queues = desk.next()
+    looks = [desk.next() for _ in range(6)]
     shown = desk.next()
-    assert [text.strip() for text in lists] == ["no such request", "no such request", "nothing is stuck"]
+    *lists, stuck, queues = looks
+    assert [text.strip() for text in lists] == ["no such request"] * 4
+    assert stuck.strip() == "nothing is stuck"
     assert {tuple(found.split()[1:]) for found in queues.splitlines()[1:]} == {("0", "0")}
     assert fact(shown, "status") == "SCHEDULED"
+    needs_a_person(desk)
+
+
+def needs_a_person(desk: Desk) -> None:
+    """What waits for ever, or longer than was promised, is found by the first look."""
+    _, held, late, *_ = commands(sections()["First look"])
+    desk.stack.invoke("operate", {"operation": "hold", "deletion_request_id": desk.request})
+    without_end = row(desk.type(held), desk.request)
+    desk.stack.set_back(desk.request, "erase_by", 60 * DAY)
+    missed = row(desk.type(late), desk.request)
+    assert (without_end[1:3], "late" in missed) == (["HELD", "-"], True)
 
 
 def alarm_failed(desk: Desk) -> None:
@@ -300,7 +313,7 @@ def alarm_failed(desk: Desk) -> None:
     assert {"error AccessDenied", "step DeleteIdentity"} <= set(fact(shown, "last error").split(", "))
     assert "first step that cannot be undone began" in shown
     assert row(one, desk.request)[1] == "RETRYABLE"
-    assert (row(would, desk.request), row(would, of_other)[1:]) == ([], ["-", "-"])
+    assert (row(would, desk.request), row(would, of_other)[1:]) == ([], ["RETRYABLE", "-"])
     assert row(done, of_other)[1] == "RETRYABLE"
     assert fact(story, "status") == "COMPLETED"
     desk.request = of_other
@@ -338,9 +351,8 @@ def sweeper_silent(desk: Desk) -> None:
     """The sweeper's schedule is disabled in all of these plays."""
     user = desk.stack.sign_up()
     accepted(desk, user)
-    answer = desk.next()
-    assert json.loads(answer)["StatusCode"] == 200
-    assert json.loads((desk.home / "sweep.json").read_text(encoding="utf-8")) == {"dispatched": 1}
+    printed = desk.next()
+    assert fact(printed, "dispatched") == "1"
     completed(desk, user)
 
 
@@ -354,6 +366,54 @@ def failure_ratio(desk: Desk) -> None:
     desk.request = of_other
     desk.stack.invoke("operate", {"operation": "redrive", "deletion_request_id": of_other})
     completed(desk, other)
+
+
+def start_failed(desk: Desk) -> None:
+    """The request's dispatches are spent, and Step Functions answers again."""
+    user = desk.stack.sign_up()
+    accepted(desk, user)
+    write(desk, attempt=deletion.workflow(identity=True).max_dispatches)
+    exhausted = sweep(desk.stack)
+    listed, redriven = desk.next(), desk.next()
+    completed(desk, user)
+    assert exhausted == {"not dispatched": 1}
+    assert row(listed, desk.request)[1] == "FAILED"
+    assert row(redriven, desk.request)[1] == "RETRYABLE"
+
+
+def still_running(desk: Desk) -> None:
+    """The event was lost in the end: the execution is over, and so is the lease."""
+    user = desk.stack.sign_up()
+    accepted(desk, user)
+    write(desk, status="PROCESSING", owner=desk.stack.execution_arn(desk.request))
+    listed = desk.next()
+    assert {"PROCESSING", "UNKNOWN"} <= set(row(listed, desk.request))
+    assert sweep(desk.stack) == {"recovered": 1}
+    completed(desk, user)
+
+
+def schedule_not_created(desk: Desk) -> None:
+    user = desk.stack.sign_up()
+    with desk.stack.policy(REQUEST, desk.stack.policy_without(REQUEST, "scheduler:CreateSchedule")):
+        accepted(desk, user, grace_days=10)
+    shown = desk.next()
+    assert fact(shown, "status") == "SCHEDULED"
+    assert [line for line in shown.splitlines() if line.startswith("schedule ")] == []
+
+
+def function_throttles(desk: Desk) -> None:
+    user = desk.stack.sign_up()
+    accepted(desk, user)
+    desk.stack.set_back(desk.request, "due_at", HOUR)
+    listed = desk.next()
+    assert row(listed, desk.request)[-1] == "overdue"
+    swept_to_the_end(desk, user)
+
+
+def states(desk: Desk) -> None:
+    accepted(desk, desk.stack.sign_up(), grace_days=10)
+    listed = desk.next()
+    assert row(listed, desk.request)[1] == "SCHEDULED"
 
 
 def stuck_processing(desk: Desk) -> None:
@@ -414,11 +474,17 @@ def dead_letters(desk: Desk) -> None:
     user = desk.stack.sign_up()
     accepted(desk, user)
     url = desk.stack.done.outputs["dead_letter_queue_urls"]["dispatch"]
-    desk.stack.client("sqs").send_message(QueueUrl=url, MessageBody=json.dumps({"deletion_request_id": desk.request}))
+    sqs = desk.stack.client("sqs")
+    sqs.send_message(QueueUrl=url, MessageBody=json.dumps({"deletion_request_id": desk.request}))
+    desk.message = str(sqs.send_message(QueueUrl=url, MessageBody=json.dumps({"user": user.user_id}))["MessageId"])
     look, *_ = desk.left
-    waiting, would, done = desk.next(), desk.next(), desk.next()
-    assert row(waiting, "dispatch") == ["dispatch", "1", "0"]
+    waiting, would, done = desk.next(), desk.next(code=Exit.INCOMPLETE), desk.next(code=Exit.INCOMPLETE)
+    letters, discarded = desk.next(), desk.next()
+    assert row(waiting, "dispatch") == ["dispatch", "2", "0"]
     assert (fact(would, "handled"), fact(done, "handled")) == ("1", "1")
+    assert "not readable" in " ".join(row(letters, desk.message))
+    assert user.user_id not in letters
+    assert fact(discarded, "discarded") == desk.message
     assert row(desk.type(look), "dispatch") == ["dispatch", "0", "0"]
     completed(desk, user)
 
@@ -458,8 +524,14 @@ def cancel(desk: Desk) -> None:
     user = desk.stack.sign_up()
     before = desk.stack.digest(user)
     accepted(desk, user, grace_days=10)
-    printed = desk.next()
-    assert (fact(printed, "status"), status(desk)) == ("CANCELLED", Status.CANCELLED)
+    (cancels,) = desk.left
+    printed = [desk.next()]
+    with desk.stack.requests.without_permission(DELETE_RECORDS, "dynamodb:DescribeTable"):
+        desk.request = desk.stack.started(user)
+        assert desk.stack.ended(desk.request).status is Status.FAILED
+    printed += [desk.type(cancels)]
+    assert [fact(answer, "status") for answer in printed] == ["CANCELLED"] * 2
+    assert status(desk) is Status.CANCELLED
     assert desk.stack.digest(user) == before
 
 
@@ -525,11 +597,16 @@ PLAYS: Mapping[str, Callable[[Desk], None]] = {
     "will-miss-erase-by": will_miss_erase_by,
     "sweeper-silent": sweeper_silent,
     "failure-ratio": failure_ratio,
+    "start-failed": start_failed,
     "stuck-processing": stuck_processing,
     "held": held,
     "not-handled": not_handled,
+    "schedule-not-created": schedule_not_created,
+    "still-running": still_running,
     "dead-letters": dead_letters,
     "function-errors": function_errors,
+    "function-throttles": function_throttles,
+    "States": states,
     "Ask for a deletion": ask_for_a_deletion,
     "Ask for many": ask_for_many,
     "Cancel": cancel,

@@ -15,6 +15,8 @@ from moto import mock_aws
 
 from tests.fakes import scripts
 
+pytestmark = pytest.mark.exhaustive
+
 
 @pytest.fixture
 def session() -> Iterator[boto3.Session]:

@@ -13,21 +13,25 @@ from handlers.core.errors import DeletionError, Held, Permanent, QuietEnd
 from handlers.core.states import Status
 from handlers.core.transition import Transition
 from handlers.core.transitions import CANCEL, HOLD, REDRIVE, RELEASE
+from handlers.dispatch import LONGEST_VISIBILITY
 from handlers.recover import UNKNOWN
+from handlers.steps.delete_files import PROVE_AGAIN
 from handlers.sweep import DEFERRED
 from infra.alarm_list import SECTIONS, Alarm, Expression
 from infra.events import ENDED_BADLY, SWEEP_EVERY
 from infra.queries import QUERIES
+from infra.queues import RETENTION
 from local.emulator import ROOT
+from ops.cli import app
 from ops.output import Exit
 from statemachine.frame import CANCEL as CANCEL_ROLE
 from statemachine.frame import CHECK, COMPLETE, HANDLERS, LOOK_AGAIN, VERIFY
 from statemachine.functions import Asynchronous
 from statemachine.plan import LAMBDA_RETRY
 from tests.infra.test_alarms import ALARMS, WORKFLOW
-from tests.runbook import RUNBOOK, commands, rows, sections, under
+from tests.runbook import EXAMPLE, RUNBOOK, commands, rows, sections, under
 
-WORDS = {3: "three", 5: "five", 10: "ten"}
+WORDS = {2: "two", 3: "three", 4: "four", 5: "five", 10: "ten"}
 NO_ERROR = "None"
 """What Claim's `error` holds before there is one; no state that writes is reached with it."""
 OPERATIONS = {"cancel": CANCEL, "hold": HOLD, "release": RELEASE, "redrive": REDRIVE}
@@ -36,6 +40,32 @@ OPERATIONS = {"cancel": CANCEL, "hold": HOLD, "release": RELEASE, "redrive": RED
 def test_the_alarms_of_the_runbook_are_exactly_those_that_can_ring() -> None:
     assert tuple(under("Alarms")) == SECTIONS
     assert {alarm.section for alarm in ALARMS.values()} == set(SECTIONS)
+
+
+def test_every_alarm_has_a_command() -> None:
+    assert [heading for heading in under("Alarms") if not commands(sections()[heading])] == []
+
+
+def test_every_state_leads_to_a_command_for_it() -> None:
+    headings = {heading.lower().replace(" ", "-"): heading for heading in sections()}
+    leads = {
+        state: [(f"ops {word}", headings[link]) for word, link in re.findall(r"\[`(\w+)`\]\(#([\w-]+)\)", possible)]
+        for state, _, possible in rows(sections()["States"])
+    }
+    assert [state for state, found in leads.items() if not found] == []
+    typed = {heading: "\n".join(commands(text)) for heading, text in sections().items()}
+    assert [(word, heading) for found in leads.values() for word, heading in found if word not in typed[heading]] == []
+
+
+def test_a_command_names_nothing_of_one_stack_but_what_the_beginning_calls_an_example() -> None:
+    beginning = sections()["Before you need it"]
+    examples = set(re.findall(r"`([^`]+)`", beginning[beginning.index("These are examples") :]))
+    lines = [line.split() for text in sections().values() for line in commands(text)]
+    arguments = {word for line in lines if line[0] == ".venv/bin/python" for word in line[3:] if word[0] != "-"}
+    names = {str(command.name) for command in app.registered_commands}
+    named = arguments - names - set(Status) - {"DispatchesExhausted"}
+    assert EXAMPLE in named
+    assert named <= examples
 
 
 def test_every_state_is_in_the_table_of_states() -> None:
@@ -145,19 +175,34 @@ def minutes(duration: timedelta) -> str:
 def test_the_numbers_of_the_runbook_are_those_of_the_code() -> None:
     one_in, at_least = bad_executions()
     silent = alarm("sweeper-silent")
+    refused, running = alarm("start-failed"), alarm("still-running")
+    tries = [min(2**tried * WORKFLOW.dispatch_visibility, LONGEST_VISIBILITY) for tried in range(4)]
+    first, second, *later = (minutes(wait) for wait in tries)
     said = {
         "sweeper-silent": f"no run for {minutes(silent.points * silent.period)} minutes",
+        "start-failed": f"in {WORDS[refused.points]} of {WORDS[refused.periods]} periods of {minutes(refused.period)}"
+        " minutes",
+        "still-running": f"{WORDS[int(running.threshold)]} of the {WORDS[Asynchronous().retries + 1]} deliveries",
         "failure-ratio": f"One execution in {WORDS[one_in]} of an hour ended badly, and {WORDS[at_least]} at least",
         "function-errors": f"{WORDS[an_hour('function-errors')]} periods of an hour",
         "stuck-processing": f"looked at again every {minutes(LOOK_AGAIN)} minutes",
         "dead-letters": f"its function failed {WORDS[Asynchronous().retries + 1]} times",
+        "not-handled": f"comes due again within {minutes(LONGEST_VISIBILITY)} minutes",
+        "Legal hold": f"again every {PROVE_AGAIN} seconds",
         "Ask for a deletion": f"exits with {Exit.INCOMPLETE.value}",
         "See what is left of a user": f"exits with {Exit.REFUSED.value}",
     }
     text = {heading: " ".join(section.split()) for heading, section in sections().items()}
     assert [(heading, phrase) for heading, phrase in said.items() if phrase not in text[heading]] == []
     assert set(re.findall(r"(\w+) attempts (?:in a row|ended|met)", text["failed"])) == {WORDS[WORKFLOW.max_failures]}
+    assert f"after {first} minutes, then after {second}, then every {later[0]} minutes" in text["start-failed"]
+    assert len(set(later)) == 1
+    assert (SWEEP_EVERY, "within a minute" in text["start-failed"]) == (timedelta(minutes=1), True)
+    assert (running.period, "within a quarter of an hour" in text["still-running"]) == (timedelta(minutes=15), True)
+    assert ALARMS["start-failed"].resolves is ("over by itself" in text["start-failed"])
+    assert ALARMS["execution-failed"].pages is ("It pages too" in text["failed"])
     assert (DEFERRED, "a quarter of an hour" in text["not-handled"]) == (timedelta(minutes=15), True)
+    assert f"SQS deletes after {RETENTION.days} days" in text["dead-letters"]
     assert (SWEEP_EVERY, "within a minute" in text["schedule-not-created"]) == (timedelta(minutes=1), True)
     assert "`start_rate` a second" in text["oldest-overdue"]
     assert hasattr(WORKFLOW, "start_rate")

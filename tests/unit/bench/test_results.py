@@ -7,6 +7,7 @@ import importlib
 import json
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,13 @@ from bench import report
 from bench.files import BOTO3, STEP, Result, wrong
 from bench.growth import grow
 from bench.processes import ROOT, BenchError, run_worker
-from bench.records import units
+from bench.records import GOAL, units
+from bench.records import STEP as RECORDS
 from bench.report import Table
 
 pytestmark = pytest.mark.exhaustive
 
+PAGE = report.DOCUMENT.read_text(encoding="utf-8")
 PLACE = "before\n<!-- measured: speed -->\nold\n<!-- end of speed -->\nafter\n"
 TABLE = Table(name="speed", head=("who", "seconds"), rows=(("a|b", "1.0"),), facts={"seconds": 1.0})
 
@@ -94,6 +97,28 @@ def test_every_command_that_the_document_names_is_taken_by_its_bench(monkeypatch
         parser = argparse.ArgumentParser()
         vars(importlib.import_module(f"bench.{name}"))["_arguments"](parser)
         parser.parse_args(arguments.split())
+
+
+def measured(name: str) -> list[list[str]]:
+    """The cells of a measured table, below its header."""
+    text = report.DOCUMENT.read_text(encoding="utf-8").split(f"<!-- measured: {name} -->\n")[1]
+    return [line.strip("| ").split(" | ") for line in text.split("\n\n")[0].splitlines()[2:]]
+
+
+def worst(name: str, who: str, column: int, choose: Callable[..., float], server: str = "") -> float:
+    """The worst number that a table has for somebody."""
+    rows = [row for row in measured(name) if who in row and row[0].endswith(server)]
+    return choose(float(row[column]) for row in rows)
+
+
+def test_the_page_says_of_each_goal_whether_its_table_reaches_it() -> None:
+    said = dict(re.findall(r"^\| (.*at (?:least|most) .*) \| (reached|missed) \|$", PAGE, re.MULTILINE))
+    reached = {
+        "as it answers: at least 2.0 times as fast as boto3's collection": worst("files", STEP, 4, min, "answers") >= 2,
+        "like S3: at least 5.0 times as fast as boto3's collection": worst("files", STEP, 4, min, "like S3") >= 5,
+        f"at most {GOAL} times the write units of boto3's batch_writer": worst("records", RECORDS, 5, max) <= GOAL,
+    }
+    assert said == {goal: "reached" if holds else "missed" for goal, holds in reached.items()}
 
 
 def test_write_units_are_one_an_item_and_two_in_a_transaction_with_the_record_s_own() -> None:

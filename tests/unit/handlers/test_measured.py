@@ -1,5 +1,6 @@
 """What each condition sends as metrics: exactly that, once. Every metric of the table has a condition here."""
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from handlers.core.errors import DeletionError, RetentionLocked
 from handlers.core.frame import step_handler
 from handlers.core.metrics import Metric
 from handlers.core.states import VERIFY_STEP
+from infra.queries import QUERIES
 from tests import emf
 from tests.wire import Crash, answered, raises, refused
 from tests.world import OTHER, OWNER, STEPS, Context, World
@@ -19,6 +21,7 @@ from tests.world import OTHER, OWNER, STEPS, Context, World
 pytestmark = pytest.mark.exhaustive
 
 RECORDS, FILES = "DeleteRecords", "DeleteFiles"
+LAST_ERROR = {"step": FILES, "error": "AccessDenied", "at": 1_000_000}
 DAY = 86_400
 
 Value = tuple[Metric, float] | tuple[Metric, float, str]
@@ -224,7 +227,7 @@ CASES: dict[str, Case] = {
     ),
     "dispatches that are spent": Case(before=changed(due, attempt=3), act=dispatch, sent=((metrics.FAILED, 1),)),
     "an execution that the graph ended as FAILED": Case(
-        before=changed(named_after_request, status="FAILED", owner=None),
+        before=changed(named_after_request, status="FAILED", owner=None, last_error=LAST_ERROR),
         act=ended("FAILED"),
         sent=((metrics.FAILED, 1),),
     ),
@@ -345,6 +348,47 @@ def test_every_metric_has_a_condition() -> None:
 
     assert covered | set(ELSEWHERE) == set(metrics.ALL)
     assert covered & set(ELSEWHERE) == set()
+
+
+def a_person_is_needed(line: dict[str, Any]) -> bool:
+    """Whether the saved query shows this line: its filter is an alternative of comparisons with texts."""
+    (query,) = (one.text for one in QUERIES if one.role == "requests-that-need-a-person")
+    alternatives = query.split("|", maxsplit=1)[0].removeprefix("filter ").split(" or ")
+    compared = [re.fullmatch(r'(\w+) (?:=|in) \[?("[^\]]*")\]?', one.strip()) for one in alternatives]
+    assert all(compared)
+    return any(line.get(one[1]) in re.findall(r'"([^"]*)"', one[2]) for one in compared if one)
+
+
+@pytest.mark.parametrize(
+    ("condition", "shown"),
+    [
+        ("dispatches that are spent", {("dispatches exhausted", None)}),
+        ("an execution that the graph ended as FAILED", {("request failed", "AccessDenied")}),
+        ("data that must be kept", {("failed", "RetentionLocked")}),
+        ("a hold by an operator", {("hold", None)}),
+        ("a hold of a person with an open request", {("hold_person", None)}),
+        ("a new request of a person who is held", {("accepted", None)}),
+        ("a schedule that cannot be made", {("not scheduled", None)}),
+        ("a sweep past a lease whose execution still runs", {("still running", None)}),
+        ("a sweep that finds a request in danger", {("will miss erase_by", None)}),
+        ("an execution that ended without a word", set()),
+        ("a request that is completed 100 s after its grace period", set()),
+        ("the late event of an attempt before the one that failed", set()),
+    ],
+)
+def test_the_saved_query_shows_each_request_that_waits_for_a_person_and_no_other(
+    world: World, condition: str, shown: set[tuple[str, str | None]]
+) -> None:
+    case = CASES[condition]
+    known = case.before(world)
+    world.lines()
+
+    with suppress(DeletionError):
+        case.act(world, known)
+
+    found = [line for line in world.lines() if a_person_is_needed(line)]
+    assert {(line["message"], line.get("error")) for line in found} == shown
+    assert [line for line in found if "deletion_request_id" not in line] == []
 
 
 def test_a_failure_is_found_by_its_request_and_no_foreign_id_is_logged(world: World) -> None:

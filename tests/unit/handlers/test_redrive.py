@@ -1,6 +1,7 @@
 """Dead letters: each of the known bodies is understood, handled once, and deleted only after that."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,10 +17,12 @@ from handlers.redrive import (
     StillFails,
     SweepRun,
     Unparsable,
+    discard,
+    letters,
     parse,
     redrive_queue,
 )
-from tests.wire import refused
+from tests.wire import answered, refused
 from tests.world import ACCOUNT, REGION, World
 
 pytestmark = pytest.mark.exhaustive
@@ -230,6 +233,38 @@ def test_a_message_that_could_not_be_deleted_is_handled_again(queue: Queue) -> N
 
     assert queue.visible() == 1
     assert queue.redrive() == RedriveReport(handled=1)
+
+
+def test_a_look_at_a_queue_leaves_every_message_visible_even_if_it_is_cut_off(queue: Queue) -> None:
+    queue.put(BARE)
+    queue.put(STATUS_EVENT, OF_RULE)
+    queue.put("{cut", OF_SCHEDULE)
+    queue.put({"source": "aws.states", "detail": {"name": "ann-1"}})
+
+    found = letters(aws.client("sqs"), queue.url, limit=100)
+    seen = queue.visible()
+    queue.world.wire.before("ReceiveMessage", answered(Messages=[{"MessageId": "1", "ReceiptHandle": "2"}]))
+    with pytest.raises(KeyError):
+        letters(aws.client("sqs"), queue.url, limit=100)
+
+    assert Counter(one.deletion_request_id for one in found) == {REQUEST: 3, None: 1}
+    assert {one.error_code for one in found} == {"200", "THROTTLING", "AWS.Lambda.ResourceNotFound"}
+    assert [one for one in found if not one.sent_at > 1_700_000_000] == []
+    assert (seen, queue.visible()) == (4, 4)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_one_message_is_discarded_and_the_others_are_visible_at_once(queue: Queue, *, known: bool) -> None:
+    for _ in range(12):
+        queue.put(BARE)
+    ids_before = {one.message_id for one in letters(aws.client("sqs"), queue.url, limit=100)}
+    gone = max(ids_before) if known else "059f36b4-87a3-44ab-83d2-661975830a7d"
+
+    assert discard(aws.client("sqs"), queue.url, gone) is known
+
+    ids_after = {one.message_id for one in letters(aws.client("sqs"), queue.url, limit=100)}
+    assert (ids_after, queue.visible()) == (ids_before - {gone}, len(ids_before - {gone}))
+    assert queue.dispatched == []
 
 
 def test_a_dry_run_says_what_would_be_done_and_leaves_everything(queue: Queue) -> None:

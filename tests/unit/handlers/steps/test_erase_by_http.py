@@ -1,4 +1,8 @@
-"""EraseByHttp against a real server on this machine: each answer, each broken connection, and what is sent."""
+"""EraseByHttp against a real server on this machine: each answer, each broken connection, and what is sent.
+
+The request table and the secrets are moto's. Whole executions are in tests/workflow/test_erase_by_http.py; nothing of
+it runs on the emulator, as the default list has no such step.
+"""
 
 import json
 import logging

@@ -1,4 +1,9 @@
-"""What holds for each step of the list, whatever it deletes."""
+"""What holds for each step of the list, whatever it deletes.
+
+Checked on moto, with a crash, a lost answer or another invocation at each single call. The emulator has the same of
+real processes, at fewer places: late calls of every function and a worker that wakes up (tests/emulator/
+test_deletion.py), and executions and functions that die in each state (tests/faults).
+"""
 
 import contextlib
 import json

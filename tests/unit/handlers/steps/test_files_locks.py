@@ -1,4 +1,9 @@
-"""DeleteFiles under Object Lock: what is locked stays and holds the request, everything else goes first."""
+"""DeleteFiles under Object Lock: what is locked stays and holds the request, everything else goes first.
+
+Checked over S3's wire format, against a bucket held in memory (`Bucket`), as are denials without a lock and clocks that
+differ. Both modes of retention and a legal hold are checked on the emulator's Object Lock too, in whole requests
+(tests/emulator/test_files.py).
+"""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

@@ -1,4 +1,9 @@
-"""DeleteFiles: what a store's options put on the wire, and what its preflight says of a bucket."""
+"""DeleteFiles: what a store's options put on the wire, and what its preflight says of a bucket.
+
+Checked on what botocore is about to send and, of the preflight, on moto's buckets and answers put on the wire
+(replication, MFA delete, redirects, outages). On the emulator all buckets are of one account and Region; there the
+preflight runs in each whole request, and in one it finds its bucket gone (tests/emulator/test_files.py).
+"""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,9 @@
-"""SuspendIdentity, DeleteIdentity and the compensation: always the recorded user, never whoever has the name now."""
+"""SuspendIdentity, DeleteIdentity and the compensation: always the recorded user, never whoever has the name now.
+
+Checked on moto's user pools; a search that is behind, throttling and missing permissions are answers put on the wire.
+Suspension, deletion, restoration and a profile that was linked later are checked on the emulator too, in whole requests
+(tests/emulator/test_deletion.py). Neither links profiles of external providers: what follows from a link is made here.
+"""
 
 import contextlib
 import json
