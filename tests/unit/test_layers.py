@@ -119,3 +119,29 @@ def test_every_package_and_program_has_its_types_checked() -> None:
     checks = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mypy"]
 
     assert {*checks["packages"], *checks["modules"]} == there
+
+
+def test_every_service_of_the_provider_that_is_used_has_its_types_checked() -> None:
+    used = {
+        f"pulumi_aws.{service}.*"
+        for package in PULUMI
+        for path in sources(package)
+        for service in services(path.read_text(encoding="utf-8"))
+    }
+
+    overrides = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mypy"]["overrides"]
+
+    read = {module for one in overrides if one.get("follow_imports") == "normal" for module in one["module"]}
+    assert used
+    assert used <= read
+
+
+def services(source: str) -> Iterator[str]:
+    """The modules of pulumi_aws that a program names."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module == "pulumi_aws":
+            yield from (one.name for one in node.names)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute):
+            name = node.value
+            if isinstance(name.value, ast.Name) and name.value.id == "aws" and node.attr[0].isupper():
+                yield name.attr
