@@ -14,7 +14,7 @@ from tests.erasure_service import PATH, Service, serving
 from tests.happy_path import HAPPY_PATH
 from tests.world import CUSTOMER, USER, World
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.long
 
 DAY = 86_400
 PLACE = "/jobs/7"

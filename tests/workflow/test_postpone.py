@@ -14,7 +14,7 @@ from tests.machine import Machine
 from tests.workflow import scripted
 from tests.world import TABLE, World
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.long
 
 HOUR = 3_600
 DAY = 24 * HOUR

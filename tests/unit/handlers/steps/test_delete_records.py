@@ -11,7 +11,7 @@ from handlers.steps._records import PAGE
 from tests.wire import Call, Crash, cancelled, refused
 from tests.world import OTHER, TABLE, USER, Context, World
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.long
 
 STEP = "DeleteRecords"
 VISITS = ("customer", "at")
