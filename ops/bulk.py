@@ -23,7 +23,7 @@ from handlers.core.errors import AwsFailure
 from handlers.core.pace import Pace
 from ops.asking import Named, parsed
 from ops.calls import FunctionFailed, caller, invoke
-from ops.output import Exit, OpsError
+from ops.output import Exit, OpsError, told
 
 WORKERS = 8
 CHUNK = 4 * WORKERS
@@ -236,7 +236,7 @@ def _ask(function: str, line: Line, run: str, pace: Pace) -> Result:
         outcome = "refused" if failed.code is Exit.REFUSED else "failed"
         return Result(line=line.number, outcome=outcome, reason=str(failed))
     except AwsFailure as failure:
-        return Result(line=line.number, outcome="failed", reason=f"{type(failure).__name__}: {failure}")
+        return Result(line=line.number, outcome="failed", reason=told(failure))
     return Result(
         line=line.number,
         outcome="accepted",

@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError
 
 from handlers.core import telemetry
 from handlers.core.errors import AwsFailure, DeletionError
-from ops.output import EXITS, Answer, Exit, OpsError, show, tell
+from ops.output import EXITS, Answer, Exit, OpsError, show, tell, told
 from ops.stack import find
 
 Command = Callable[..., Answer]
@@ -94,7 +94,7 @@ def _guarded(work: Callable[[], Answer], *, as_json: bool) -> Exit:
         return Exit.AWS
     except DeletionError as error:
         is_ours_to_set = isinstance(error, AwsFailure) and hasattr(botocore.exceptions, error.code)
-        tell(f"{type(error).__name__}: {error}{f': {_MEND}' if is_ours_to_set else ''}")
+        tell(f"{told(error)}{f': {_MEND}' if is_ours_to_set else ''}")
         return Exit.AWS
     except Exception as error:  # noqa: BLE001 (masking everything else is this function's purpose)
         tell(f"{type(error).__name__} at {telemetry.place_of(error)}")

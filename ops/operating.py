@@ -1,6 +1,6 @@
 """Asks the function `operate` to cancel, hold, release or redrive: it keeps the protocol; nothing is written here."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,11 +9,13 @@ from handlers.core.errors import AwsFailure, NotPossible, RequestUnknown
 from handlers.core.pace import Pace
 from handlers.core.request_table import RequestTable
 from ops.calls import FunctionFailed, invoke
-from ops.output import Exit
+from ops.output import Exit, told
 from ops.stack import Stack
 from statemachine import frame
 
 _WORST_FIRST = (Exit.INCOMPLETE, Exit.REFUSED, Exit.NOT_FOUND)
+
+_Ask = Callable[[Stack, str], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,24 +51,14 @@ def redrive_all(
     stack: Stack, deletion_request_ids: Iterable[str], *, rate: int, on_outcome: Callable[[Outcome], None]
 ) -> list[Outcome]:
     """Redrive requests one after the other, at a limited rate; one that cannot be redriven holds up no other."""
-    pace = Pace(rate)
-    outcomes = []
-    for request in deletion_request_ids:
-        pace.wait()
-        outcomes.append(_outcome(stack, request, _redrive))
-        on_outcome(outcomes[-1])
-    return outcomes
+    return _ask_all(stack, _paced(deletion_request_ids, rate), _redrive, on_outcome)
 
 
 def would_redrive_all(
     stack: Stack, deletion_request_ids: Iterable[str], *, on_outcome: Callable[[Outcome], None]
 ) -> list[Outcome]:
     """What `redrive_all` would make of the requests as they are now; reads with the operator's own rights."""
-    outcomes = []
-    for request in deletion_request_ids:
-        outcomes.append(_outcome(stack, request, _would_redrive))
-        on_outcome(outcomes[-1])
-    return outcomes
+    return _ask_all(stack, deletion_request_ids, _would_redrive, on_outcome)
 
 
 def exit_of(outcomes: Iterable[Outcome]) -> Exit:
@@ -75,15 +67,31 @@ def exit_of(outcomes: Iterable[Outcome]) -> Exit:
     return next((code for code in _WORST_FIRST if code in codes), Exit.OK)
 
 
-def _outcome(stack: Stack, request: str, ask: Callable[[Stack, str], str]) -> Outcome:
+def _paced(deletion_request_ids: Iterable[str], rate: int) -> Iterator[str]:
+    pace = Pace(rate)
+    for request in deletion_request_ids:
+        pace.wait()
+        yield request
+
+
+def _ask_all(
+    stack: Stack, deletion_request_ids: Iterable[str], ask: _Ask, on_outcome: Callable[[Outcome], None]
+) -> list[Outcome]:
+    outcomes = []
+    for request in deletion_request_ids:
+        outcomes.append(_outcome(stack, request, ask))
+        on_outcome(outcomes[-1])
+    return outcomes
+
+
+def _outcome(stack: Stack, request: str, ask: _Ask) -> Outcome:
     try:
         return Outcome(deletion_request_id=request, status=ask(stack, request))
     except FunctionFailed as failed:
         code = failed.code if failed.code in _WORST_FIRST else Exit.INCOMPLETE
         return Outcome(deletion_request_id=request, status=None, problem=str(failed), code=code)
     except AwsFailure as failure:
-        problem = f"{type(failure).__name__}: {failure}"
-        return Outcome(deletion_request_id=request, status=None, problem=problem, code=Exit.INCOMPLETE)
+        return Outcome(deletion_request_id=request, status=None, problem=told(failure), code=Exit.INCOMPLETE)
 
 
 def _redrive(stack: Stack, request: str) -> str:

@@ -11,6 +11,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from handlers.core.errors import DeletionError
+
 PIPE_WIDTH = 10_000
 """Characters of a line that goes to no terminal: more than any row has, as a program must find each on one line."""
 
@@ -73,6 +75,11 @@ def show(answer: Answer, *, as_json: bool) -> None:
 def tell(message: str) -> None:
     """One line for a person, on standard error."""
     sys.stderr.write(f"ops: {message}\n")
+
+
+def told(error: DeletionError) -> str:
+    """One of our errors in a line: its class, and its words, which hold no personal data."""
+    return f"{type(error).__name__}: {error}"
 
 
 def iso(seconds: int | None) -> str | None:

@@ -37,6 +37,7 @@ from handlers.request import (
     times_of,
 )
 from ops.calls import FunctionFailed
+from ops.output import told
 from ops.stack import Stack
 from statemachine import frame
 
@@ -156,7 +157,7 @@ def _contents(stack: Stack, person: Person, unread: dict[str, str]) -> Iterator[
         try:
             yield from _count(stack, step, function, person)
         except DeletionError as error:
-            unread[step] = _told(error)
+            unread[step] = told(error)
 
 
 def _tolerant(unread: dict[str, str], what: str, read: Callable[[], _Read]) -> _Read | None:
@@ -166,12 +167,8 @@ def _tolerant(unread: dict[str, str], what: str, read: Callable[[], _Read]) -> _
     except InvalidEvent:
         raise
     except DeletionError as error:
-        unread[what] = _told(error)
+        unread[what] = told(error)
         return None
-
-
-def _told(error: DeletionError) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 def _count(stack: Stack, step: str, function: str, person: Person) -> list[Content]:

@@ -9,7 +9,7 @@ from typing import Any
 from handlers.core.errors import AwsFailure, OwnershipLost
 from handlers.core.invoking import FunctionRaised, ask_steps
 from ops.calls import FunctionFailed
-from ops.output import Exit, OpsError
+from ops.output import Exit, OpsError, told
 from ops.stack import Stack
 from statemachine import frame
 
@@ -47,7 +47,7 @@ def _left(deletion_request_id: str, step: str, function: str, outcome: Future[An
     except FunctionRaised as raised:
         return _unread(deletion_request_id, step, FunctionFailed(function, raised.error, raised.message))
     except AwsFailure as failure:
-        return Left(step=step, stores=None, problem=f"{type(failure).__name__}: {failure}")
+        return Left(step=step, stores=None, problem=told(failure))
     return Left(step=step, stores=dict(answer["remaining"]))
 
 

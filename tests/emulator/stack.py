@@ -207,6 +207,15 @@ class Stack:
         return Naming(prefix=platform.name_prefix, environment=environment, region=self.emulator.region)
 
 
+def make_lockable_bucket(emulator: Emulator, name: str) -> None:
+    """A bucket whose objects can be locked."""
+    emulator.client("s3").create_bucket(
+        Bucket=name,
+        ObjectLockEnabledForBucket=True,
+        CreateBucketConfiguration={"LocationConstraint": emulator.region},
+    )
+
+
 def deploy_stack(
     emulator: Emulator,
     stores: Stores,

@@ -38,7 +38,7 @@ from local.waiting import wait_until
 from statemachine import deletion
 from tests import emf
 from tests.emf import Sent
-from tests.emulator.stack import LIMIT, Stack, deploy_stack
+from tests.emulator.stack import LIMIT, Stack, deploy_stack, make_lockable_bucket
 from tests.emulator.test_recovery import UNHEARD_OF, stop_the_clock, sweep
 from tests.infra import golden
 from tests.metric_math import value_of
@@ -78,11 +78,7 @@ def stack() -> Iterator[Stack]:
     with Emulator.start(skip_waits=True) as emulator:
         stores = Stores(emulator)
         stores.make()
-        emulator.client("s3").create_bucket(
-            Bucket=LOCKED,
-            CreateBucketConfiguration={"LocationConstraint": emulator.region},
-            ObjectLockEnabledForBucket=True,
-        )
+        make_lockable_bucket(emulator, LOCKED)
         topics = {name: emulator.client("sns").create_topic(Name=name)["TopicArn"] for name in ("pages", "tickets")}
         platform = {"name_prefix": "acme", "log_retention": "1 day"}
         deployed = deploy_stack(

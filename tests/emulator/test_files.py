@@ -20,7 +20,7 @@ from handlers.core.states import Status
 from local.demo_stores import BUCKET, Stores, User
 from local.emulator import Emulator
 from local.waiting import wait_until
-from tests.emulator.stack import LIMIT, Stack, deploy_stack
+from tests.emulator.stack import LIMIT, Stack, deploy_stack, make_lockable_bucket
 from tests.emulator.test_deletion import deleted
 
 pytestmark = pytest.mark.long
@@ -41,7 +41,7 @@ def stack() -> Iterator[Stack]:
         stores.make()
         place = {"CreateBucketConfiguration": {"LocationConstraint": emulator.region}}
         emulator.client("s3").create_bucket(Bucket=PLAIN, **place)
-        emulator.client("s3").create_bucket(Bucket=VAULT, ObjectLockEnabledForBucket=True, **place)
+        make_lockable_bucket(emulator, VAULT)
         file_stores = [
             {"name": "files", "bucket": BUCKET, "prefix": "users/{user_id}/"},
             {"name": "plain", "bucket": PLAIN, "prefix": PREFIX},

@@ -40,7 +40,7 @@ from ops.output import Exit
 from statemachine import deletion
 from statemachine.deletion import DELETE_IDENTITY, DELETE_RECORDS, SUSPEND_IDENTITY
 from statemachine.frame import REQUEST, role_of
-from tests.emulator.stack import LIMIT, SETTINGS, Stack, deploy_stack
+from tests.emulator.stack import LIMIT, SETTINGS, Stack, deploy_stack, make_lockable_bucket
 from tests.emulator.test_deletion import NOTHING
 from tests.emulator.test_recovery import stop_the_clock, sweep
 from tests.runbook import EXAMPLE, EXAMPLE_MESSAGE, commands, sections
@@ -63,11 +63,7 @@ def stack() -> Iterator[Stack]:
     with Emulator.start(skip_waits=True) as emulator:
         stores = Stores(emulator)
         stores.make()
-        emulator.client("s3").create_bucket(
-            Bucket=VAULT,
-            ObjectLockEnabledForBucket=True,
-            CreateBucketConfiguration={"LocationConstraint": emulator.region},
-        )
+        make_lockable_bucket(emulator, VAULT)
         files = json.loads(stack_config(ROOT, "local")[SETTINGS])["file_stores"]
         vault = {"name": "vault", "bucket": VAULT, "prefix": "users/{user_id}/"}
         deployed = deploy_stack(emulator, stores, file_stores=[*files, vault])

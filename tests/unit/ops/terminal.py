@@ -58,6 +58,16 @@ class Terminal:
         result = CliRunner().invoke(app, words, input=stdin, catch_exceptions=False)
         return Ran(result.exit_code, result.stdout, result.stderr)
 
+    def open_request(self) -> str:
+        """A request in its grace period; its id."""
+        return self.world.accept(grace_days=1)
+
+    def held_request(self) -> str:
+        """The same, held by an operator; its id."""
+        request = self.open_request()
+        self.run("hold", request)
+        return request
+
     def next_invocation(self, act: Act) -> None:
         """Do something instead of the next invocation of a function."""
         self.world.wire._before.insert(0, ("Invoke", act))  # noqa: SLF001

@@ -71,16 +71,6 @@ class Case:
     code: Exit = Exit.OK
 
 
-def accepted(ops: Terminal) -> str:
-    return ops.world.accept(grace_days=1)
-
-
-def held(ops: Terminal) -> str:
-    request = accepted(ops)
-    ops.run("hold", request)
-    return request
-
-
 def after(prepared: object, *words: str) -> tuple[str, ...]:
     """What to type once something is there."""
     assert prepared
@@ -101,16 +91,18 @@ def users(ops: Terminal) -> str:
 
 CASES = {
     "list": Case(lambda ops: ("list", "--state", "SCHEDULED"), {"requests", "more"}),
-    "show": Case(lambda ops: ("show", accepted(ops)), SHOWN),
+    "show": Case(lambda ops: ("show", ops.open_request()), SHOWN),
     "stuck": Case(lambda ops: ("stuck",), {"requests", "more"}),
     "queues": Case(lambda ops: ("queues",), {"queues"}),
     "letters": Case(lambda ops: after(dead_letter(ops), "letters", "dispatch"), {"letters", "more"}),
-    "verify": Case(lambda ops: ("verify", accepted(ops)), {"deletion_request_id", "clean", "steps"}, code=Exit.REFUSED),
+    "verify": Case(
+        lambda ops: ("verify", ops.open_request()), {"deletion_request_id", "clean", "steps"}, code=Exit.REFUSED
+    ),
     "plan": Case(lambda ops: ("plan",), {*ANSWERED, "person_held", "stores", "unread"}, stdin=PERSON),
     "request": Case(lambda ops: ("request", "--yes"), ANSWERED, stdin=PERSON),
-    "cancel": Case(lambda ops: ("cancel", accepted(ops), "--yes"), OPERATED),
+    "cancel": Case(lambda ops: ("cancel", ops.open_request(), "--yes"), OPERATED),
     "hold": Case(lambda ops: ("hold", "--person"), OPERATED, stdin=PERSON),
-    "release": Case(lambda ops: ("release", held(ops), "--yes"), OPERATED),
+    "release": Case(lambda ops: ("release", ops.held_request(), "--yes"), OPERATED),
     "redrive": Case(lambda ops: ("redrive", "--queue", "dispatch", "--yes"), {"dry_run", "handled", "left"}),
     "discard": Case(lambda ops: ("discard", "dispatch", dead_letter(ops), "--yes"), {"discarded"}),
     "sweep": Case(lambda ops: after(ops.world.accept(), "sweep", "--yes"), {"outcomes"}),
@@ -243,7 +235,7 @@ def test_who_is_asked_decides(
     ops: Terminal, monkeypatch: pytest.MonkeyPatch, answer: str, code: Exit, status: str
 ) -> None:
     ops.world.sign_up()
-    request = accepted(ops)
+    request = ops.open_request()
     monkeypatch.setattr("ops.asking.is_terminal", lambda: True)
     ran = ops.run("cancel", request, stdin=f"{answer}\n")
     assert ran.code == code

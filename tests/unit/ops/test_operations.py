@@ -493,40 +493,30 @@ def test_plan_says_the_times_or_the_refusal_that_a_request_would_get(
     assert not refused_field or f"InvalidEvent: {refused_field}: " in planned.err
 
 
-def open_request(ops: Terminal) -> str:
-    return ops.world.accept(grace_days=1)
-
-
-def held_request(ops: Terminal) -> str:
-    request = open_request(ops)
-    ops.run("hold", request)
-    return request
-
-
 def held_person(ops: Terminal) -> None:
     ops.run("hold", "--person", stdin=PERSON)
 
 
 def held_person_with_a_request(ops: Terminal) -> str:
     held_person(ops)
-    return open_request(ops)
+    return ops.open_request()
 
 
 def failed_request(ops: Terminal) -> str:
-    request = open_request(ops)
+    request = ops.open_request()
     failed(ops, request, "AccessDenied")
     return request
 
 
 def ended_request(ops: Terminal) -> None:
-    ops.run("cancel", open_request(ops), "--yes")
+    ops.run("cancel", ops.open_request(), "--yes")
 
 
 @pytest.mark.parametrize(
     ("before", "as_it_is", "is_held"),
     [
-        (open_request, "SCHEDULED", False),
-        (held_request, "HELD", False),
+        (Terminal.open_request, "SCHEDULED", False),
+        (Terminal.held_request, "HELD", False),
         (held_person, "HELD", True),
         (held_person_with_a_request, "HELD", True),
         (failed_request, "FAILED", False),
@@ -570,7 +560,7 @@ def test_plan_counts_all_the_same_when_it_may_not_ask_for_the_person_s_request(
 ) -> None:
     ops.world.sign_up()
     if has_request:
-        open_request(ops)
+        ops.open_request()
     ops.world.wire.before(operation, refused("AccessDeniedException"))
     planned = ops.run("plan", stdin=PERSON)
     problem = f"AccessDenied: {operation} answered AccessDeniedException"
@@ -583,7 +573,7 @@ def test_plan_counts_all_the_same_when_it_may_not_ask_for_the_person_s_request(
 def test_plan_tells_a_person_apart_a_request_that_exists_and_one_that_would_be_new(ops: Terminal) -> None:
     ops.world.sign_up()
     new = ops.say("plan", stdin=PERSON).out
-    request = open_request(ops)
+    request = ops.open_request()
     assert "a new one" in new
     assert request in ops.say("plan", stdin=PERSON).out
 
